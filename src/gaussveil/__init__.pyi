@@ -39,6 +39,7 @@ from gaussveil.mechanisms import PrivateSpectrum as PrivateSpectrum
 from gaussveil.mechanisms import Quantile as Quantile
 from gaussveil.mechanisms import Share as Share
 from gaussveil.mechanisms import Sum as Sum
+from gaussveil.mechanisms import SyntheticTable as SyntheticTable
 from gaussveil.mechanisms import TableRelease as TableRelease
 from gaussveil.mechanisms import TrajectoryRelease as TrajectoryRelease
 from gaussveil.mechanisms import Variance as Variance

@@ -20,6 +20,7 @@ from .posteriors import lifted, logistic, process
 from .regression_cases import logistic_steps, moments
 from .sketch_cases import sketch
 from .spectral_cases import fleet, registers, spectral, stream, trajectory
+from .synthetic_cases import synthetic
 from .table_cases import table_curve, table_profile, table_quantile, table_rows
 from .table_found_cases import table_discovery, table_ranges
 
@@ -123,6 +124,7 @@ CASES = (
     MechanismCase(**logistic_steps("logistic regression"), slow=True),
     MechanismCase(**mixture("mixture"), slow=True),
     MechanismCase(**label_mixture("label mixture"), slow=True),
+    MechanismCase(**synthetic("synthetic table"), slow=True),
     MechanismCase(**class_label("class label")),
     MechanismCase(**forecast("forecast")),
     MechanismCase(**table_rows("table, rows"), slow=True),

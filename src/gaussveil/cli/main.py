@@ -31,6 +31,7 @@ COMMANDS = {
     "release": ("gaussveil.cli.release:release_app", "A vector, matrix or time series with noise."),
     "mixture": ("gaussveil.cli.mixture:mixture", "A distribution to sample synthetic rows from and to classify with."),
     "label-mixture": ("gaussveil.cli.mixture:label_mixture", "The same where labels alone are private."),
+    "synthesise": ("gaussveil.cli.synthesise:synthesise", "A synthetic table: same columns and types, rows of nobody."),
     "sample": ("gaussveil.cli.mixture:sample", "Synthetic rows from a released mixture; free."),
     "classify": ("gaussveil.cli.mixture:classify", "The classes of a table's rows by a released mixture; free."),
     "regress": ("gaussveil.cli.regression:regress", "A linear regression with intervals."),

@@ -24,6 +24,7 @@ from gaussveil.mechanisms.regression.logistic import PrivateLogisticRegression a
 from gaussveil.mechanisms.regression.moments import NoisyMoments as NoisyMoments
 from gaussveil.mechanisms.spectral import PrivateSpectrum as PrivateSpectrum
 from gaussveil.mechanisms.spectral import calibrate_ball as calibrate_ball
+from gaussveil.mechanisms.synthetic.table import SyntheticTable as SyntheticTable
 from gaussveil.mechanisms.table.answers import CDF as CDF
 from gaussveil.mechanisms.table.answers import Count as Count
 from gaussveil.mechanisms.table.answers import Histogram as Histogram

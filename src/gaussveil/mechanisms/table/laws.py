@@ -68,9 +68,14 @@ def _refusal(what: str, beyond: str | None) -> str:
 def _gaussian(request: Request, promise: Promise) -> TableNoise:
     key_error = 0.0
     if request.discovered:
-        key_error = KEY_SHARE * promise.delta / max(sampler_delta(promise.epsilon, 1e-30) / 1e-30, 1.0)
+        key_error = key_error_of(promise)
     sampler = TableNoise(request, 1.0, key_error).sampler_error
     return TableNoise(request, mean_shift_for(promise.epsilon, promise.ideal_delta(sampler)), key_error)
+
+
+def key_error_of(promise: Promise) -> float:
+    """The chance that any key of one unit alone shows, which a release with such a promise takes."""
+    return KEY_SHARE * promise.delta / max(sampler_delta(promise.epsilon, 1e-30) / 1e-30, 1.0)
 
 
 def chosen(planned: Mapping[str, TableNoise], deviations: Deviations) -> TableNoise:

@@ -154,8 +154,7 @@ class TableNoise:
     def key_threshold(self, name: str) -> float:
         """A value shows if its noisy number of units passes this; all keys share the chance to show one unit's own."""
         asked = self.request.discovered
-        beyond = -float(scipy.special.ndtri(self.key_error / (len(asked) * asked[name].per_unit)))
-        return 1 + self.key_deviation(name) * (1 + 2.0**-14) * beyond  # what is drawn may be wider by a relative 1e-5
+        return key_threshold(self.key_deviation(name), self.key_error / (len(asked) * asked[name].per_unit))
 
     @property
     def sampler_error(self) -> float:
@@ -180,3 +179,9 @@ class TableNoise:
         others = {"sums": [[one.own, one.shared] for one in self.lone_sums], "histograms": [*self.histograms]}
         others |= {"cumulative counts, times the least": [*self.cumulatives]}
         return rows | {name: variances for name, variances in others.items() if variances}
+
+
+def key_threshold(deviation: float, error: float) -> float:
+    """What a noisy number of units must pass, so that a value of one unit alone shows with at most this chance."""
+    beyond = -float(scipy.special.ndtri(error))
+    return 1 + deviation * (1 + 2.0**-14) * beyond  # what is drawn may be wider by a relative 1e-5

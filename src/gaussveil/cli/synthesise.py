@@ -1,0 +1,102 @@
+"""`gaussveil synthesise`: rows of nobody with the columns, order and types of a private table."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gaussveil.cli import options
+from gaussveil.cli.asked import AskedByUnit, with_options
+from gaussveil.cli.files import release_facts, release_files, release_lines
+from gaussveil.cli.output import tell
+from gaussveil.errors import ParameterError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Out = Annotated[
+    Path,
+    typer.Option(
+        help="File to write: .csv or .parquet.", show_default=False, parser=options.Written(".csv", ".parquet")
+    ),
+]
+Texts = list[str] | None
+BYTES_PER_CELL = 40
+ROWS_UNKNOWN = 2**17  # for which room is kept where the release itself says how many
+
+
+@with_options
+def synthesise(
+    asked: AskedByUnit,
+    out: Out,
+    between: Annotated[Texts, typer.Option(help="Public range of a column: age:0,120; may be repeated.")] = None,
+    values: Annotated[Texts, typer.Option(help="Public values of a column: ward:A|B|C; may be repeated.")] = None,
+    bounds: Annotated[
+        str | None, typer.Option(help="auto: learn ranges and values that are not given, within the budget.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Column of few values that all others are described by.")] = None,
+    columns: options.Columns = None,
+    count: Annotated[int | None, typer.Option("-n", "--count", help="Rows to draw; about as many by default.")] = None,
+) -> None:
+    """Write a synthetic table: same columns, order and types, rows of nobody.
+
+    Numbers, whole numbers, dates, times, texts and yes/no, with missing cells. Mistakes in columns and options are
+    refused before anything is spent.
+
+    Example: gaussveil synthesise patients.csv --bounds auto --epsilon 1 --delta 1e-6 --out synthetic.csv
+    """
+    from gaussveil import checks
+    from gaussveil.mechanisms import SyntheticTable
+
+    if count is not None:
+        checks.whole("--count", count)
+    asked.check(out, endings=(".csv", ".parquet"))
+    source = asked.table()
+    synthetic = SyntheticTable(
+        **asked.promise,
+        columns=None if columns is None else options.listed(columns),
+        between={name: tuple(ends.split(",")) for name, ends in _named("--between", between, "age:0,120")},
+        values=_typed(source.schema, dict(_named("--values", values, "ward:A|B|C"))),
+        bounds=bounds,
+        label=label,
+    )
+    room = BYTES_PER_CELL * len(source.schema.names) * (count or ROWS_UNKNOWN)
+    with release_files(out, room) as write:
+        release = synthetic.release(source)
+        rows = release.value.sample(count)
+        write(encoded(rows, out.suffix.lower()), release.certificate)
+    facts = release_facts(out, release.certificate) | {"rows": rows.num_rows, "columns": rows.column_names}
+    tell(facts, release_lines(out, release.certificate, f"{rows.num_rows} rows of nobody"), json=asked.json)
+
+
+def encoded(rows: pa.Table, ending: str) -> bytes:
+    """The rows as a file; in CSV a missing cell is empty."""
+    from pyarrow import csv, parquet
+
+    buffer = io.BytesIO()
+    if ending == ".csv":
+        csv.write_csv(rows, buffer, csv.WriteOptions(quoting_style="needed"))
+    else:
+        parquet.write_table(rows, buffer)
+    return buffer.getvalue()
+
+
+def _named(option: str, texts: Texts, example: str) -> list[tuple[str, str]]:
+    found = []
+    for text in texts or []:
+        column, sign, rest = text.partition(":")
+        if not sign or not rest.strip():
+            raise ParameterError(f"{option} must be such as {example}. Got {text!r}.")
+        found.append((column.strip(), rest.strip()))
+    return found
+
+
+def _typed(schema: pa.Schema, listed: dict[str, str]) -> dict[str, list[Any]]:
+    """Listed values in their columns' own types."""
+    from gaussveil.mechanisms.mixture.records import classes_from_words
+
+    words = {name: [word.strip() for word in text.split("|")] for name, text in listed.items()}
+    return {name: classes_from_words(schema, name, one) for name, one in words.items()}

@@ -1,0 +1,1 @@
+"""Synthetic tables: what is public of the columns, the budget, the draws, the mechanism."""

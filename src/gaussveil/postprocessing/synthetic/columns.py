@@ -1,0 +1,172 @@
+"""What is public of a column of a synthetic table, and how drawn numbers become cells of its type again."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from gaussveil.errors import SchemaError
+from gaussveil.typing import Floats, Integers
+
+OTHER = "other"  # what a found column of texts calls all that few share
+DAY_SECONDS = 86_400
+LARGEST_WHOLE = 2.0**52
+NUMBER, WHOLE, DATE, MOMENT, CLOCK, CATEGORY = "number", "whole number", "date", "moment", "time of day", "category"
+MEASURED = (NUMBER, WHOLE, DATE, MOMENT, CLOCK)
+_TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+@dataclass(frozen=True)
+class Column:
+    """Name, type and kind of a column; its public range or values, None where they are learnt."""
+
+    name: str
+    type: pa.DataType = field(repr=False)
+    kind: str
+    low: float | None = None
+    high: float | None = None
+    values: tuple[Any, ...] | None = None
+    others: bool = False
+    """Whether the last value stands for all that are not listed."""
+
+    @property
+    def is_category(self) -> bool:
+        """Whether cells are values of a list."""
+        return self.kind == CATEGORY
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether cells are whole numbers: counts, days, seconds."""
+        return self.kind in (WHOLE, DATE, MOMENT, CLOCK)
+
+    def numbers(self, cells: pa.Array) -> Floats:
+        """Cells as numbers: days since 1970, seconds since then or since midnight; NaN where missing."""
+        if self.kind == DATE:
+            days = cells.cast(pa.date32(), safe=False).cast(pa.int32())
+            return _floats(days)
+        if self.kind in (MOMENT, CLOCK):
+            unit = cells.type.unit
+            ticks = cells.cast(pa.int32() if pa.types.is_time32(cells.type) else pa.int64())
+            return np.asarray(np.floor(_floats(ticks) / _TICKS[unit]))
+        return _floats(cells)
+
+    def written(self, numbers: Floats) -> str:
+        """One number of the column as people write it."""
+        number = float(numbers)
+        if self.kind == DATE:
+            return str(datetime.date(1970, 1, 1) + datetime.timedelta(days=round(number)))
+        if self.kind == MOMENT:
+            return str(datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=round(number)))
+        if self.kind == CLOCK:
+            return str(datetime.timedelta(seconds=round(number)))
+        return f"{number:g}"
+
+    def cells(self, numbers: Floats, missing: NDArray[np.bool_]) -> pa.Array:
+        """Numbers as cells of the column's own type, within its range; none where missing."""
+        if not self.is_whole:
+            return self._cast(pa.array(np.where(missing, 0.0, numbers), mask=missing))
+        whole = np.where(missing, 0.0, np.rint(numbers)).astype(np.int64)
+        if self.kind == DATE:
+            return self._cast(pa.array(whole.astype(np.int32), mask=missing).cast(pa.date32()))
+        if self.kind in (MOMENT, CLOCK):
+            ticks = pa.array(whole * _TICKS[self.type.unit], mask=missing)
+            kind = pa.int32() if pa.types.is_time32(self.type) else pa.int64()
+            return ticks.cast(kind).cast(self.type)
+        return self._cast(pa.array(whole, mask=missing))
+
+    def named(self, codes: Integers, values: Sequence[Any]) -> pa.Array:
+        """Values by their places, none where the place is negative."""
+        listed = pa.array(list(values)) if len(values) else pa.array([None], pa.string())
+        return self._cast(listed.take(pa.array(np.maximum(codes, 0), mask=codes < 0)))
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The smallest and the largest number that the type holds; whole numbers as far as doubles count."""
+        kind = self.type.value_type if pa.types.is_dictionary(self.type) else self.type
+        if pa.types.is_integer(kind):
+            info = np.iinfo(kind.to_pandas_dtype())
+            return max(float(info.min), -LARGEST_WHOLE), min(float(info.max), LARGEST_WHOLE)
+        if pa.types.is_decimal(kind):
+            largest = 10.0 ** (kind.precision - kind.scale) * (1 - 2.0**-40) - 10.0**-kind.scale
+            return -largest, largest
+        return -math.inf, math.inf
+
+    def with_found(self, values: Sequence[Any], others: bool) -> Column:
+        """The column with values that were found; of texts one more stands for all others, if wanted."""
+        kind = self.type.value_type if pa.types.is_dictionary(self.type) else self.type
+        text = others and (pa.types.is_string(kind) or pa.types.is_large_string(kind))
+        listed = tuple(value for value in values if not text or value != OTHER)
+        return replace(self, values=(*listed, OTHER) if text else listed, others=text)
+
+    def _cast(self, cells: pa.Array) -> pa.Array:
+        kind = self.type.value_type if pa.types.is_dictionary(self.type) else self.type
+        return cells.cast(kind, safe=False)
+
+
+def column_of(name: str, kind: pa.DataType) -> Column:
+    """What the type alone says of a column; refuses types that no cell can be drawn of."""
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    types = pa.types
+    if types.is_boolean(plain):
+        return Column(name, kind, CATEGORY, values=(False, True))
+    if types.is_dictionary(kind) or types.is_string(plain) or types.is_large_string(plain):
+        return Column(name, kind, CATEGORY)
+    if types.is_integer(plain):
+        return Column(name, kind, WHOLE)
+    if types.is_floating(plain) or types.is_decimal(plain):
+        return Column(name, kind, NUMBER)
+    if types.is_date(plain):
+        return Column(name, kind, DATE)
+    if types.is_timestamp(plain):
+        return Column(name, kind, MOMENT)
+    if types.is_time(plain):
+        return Column(name, kind, CLOCK, low=0.0, high=float(DAY_SECONDS - 1))
+    if types.is_null(plain):
+        return Column(name, kind, CATEGORY, values=())
+    raise SchemaError(
+        f"column {name!r} holds {kind}, of which no cells can be drawn: leave it out (columns, --columns)."
+    )
+
+
+def number_of(column: Column, end: Any) -> float:
+    """One end of a range as the column counts: of dates and times, text such as 2024-03-31 is read."""
+    wanted = f"the range of {column.name!r} must be two"
+    if column.kind in (DATE, MOMENT):
+        try:
+            moment = end if isinstance(end, datetime.date) else datetime.datetime.fromisoformat(str(end))
+        except ValueError:
+            raise SchemaError(f"{wanted} days or times such as 2024-03-31. Got {end!r}.") from None
+        days = (moment.date() if isinstance(moment, datetime.datetime) else moment) - datetime.date(1970, 1, 1)
+        if column.kind == DATE:
+            return float(days.days)
+        clock = moment.time() if isinstance(moment, datetime.datetime) else datetime.time()
+        return float(days.days * DAY_SECONDS + clock.hour * 3600 + clock.minute * 60 + clock.second)
+    if column.kind == CLOCK:
+        try:
+            clock = end if isinstance(end, datetime.time) else datetime.time.fromisoformat(str(end))
+        except ValueError:
+            raise SchemaError(f"{wanted} times of day such as 07:30. Got {end!r}.") from None
+        return float(clock.hour * 3600 + clock.minute * 60 + clock.second)
+    try:
+        number = float(end)
+    except (TypeError, ValueError):
+        raise SchemaError(f"{wanted} numbers. Got {end!r}.") from None
+    if not math.isfinite(number) or abs(number) > 1e300:
+        raise SchemaError(f"{wanted} finite numbers. Got {end!r}.")
+    return number
+
+
+def _floats(cells: pa.Array) -> Floats:
+    if not (pa.types.is_floating(cells.type) or pa.types.is_integer(cells.type)):
+        cells = cells.cast(pa.float64())
+    found = np.asarray(cells.to_numpy(zero_copy_only=False), dtype=np.float64)
+    missing = np.asarray(pc.is_null(cells).to_numpy(zero_copy_only=False))
+    return np.where(missing | ~np.isfinite(found), np.nan, found)

@@ -1,0 +1,198 @@
+"""One column's law in every class, from noisy counts of its cells: denoised, turned to and from normal scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.fft import dct, idct
+from scipy.interpolate import PchipInterpolator
+from scipy.special import ndtr, ndtri
+
+from gaussveil.postprocessing.synthetic.cells import Cells
+from gaussveil.typing import Floats, Integers
+
+LEAST_MASS = 1e-7  # of a cell that an interval of numbers passes through
+MISSING_DEVIATIONS = 3.0  # of its noise by which a share of missing cells must exceed zero
+STEEPEST = 2.0  # logarithm by which the steps of a tail may grow per normal score
+TAIL_REACH = 4.0  # how far beyond its last edge a tail goes, in that edge's distance from the median
+TAIL_STEPS = (0.75, 1.5)  # normal scores before the last limit from which a tail's slope and bend are read
+
+
+def simplex(values: Floats, total: float) -> Floats:
+    """The nearest nonnegative numbers with this sum."""
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
+    kept = np.flatnonzero(ordered > excess)
+    return np.asarray(np.maximum(values - excess[kept[-1] if len(kept) else 0], 0.0))
+
+
+def smoothed(counts: Floats, prior: Floats, deviation: float) -> Floats:
+    """Counts of cells in order, shrunk towards a prior with the same sum: slow departures kept, fast ones as seen.
+
+    Blocks of a cosine transform are shrunk as far as the noise, whose deviation is known, explains their length
+    (James and Stein 1961, by blocks as Cai 1999).
+    """
+    departure = dct(counts - prior, norm="ortho")
+    start, width = 0, 2
+    while start < len(departure):
+        block = departure[start : start + width]
+        square = float(np.sum(block**2))
+        departure[start : start + width] *= max(0.0, 1 - len(block) * deviation**2 / max(square, 1e-300))
+        start, width = start + width, 2 * width
+    return np.asarray(prior + idct(departure, norm="ortho"))
+
+
+def shrunk(counts: Floats, prior: Floats, deviation: float) -> Floats:
+    """Counts of cells without an order, shrunk towards a prior as far as the noise explains the difference."""
+    departure = counts - prior
+    square = float(np.sum(departure**2))
+    kept = max(0.0, 1 - max(len(counts) - 2, 0) * deviation**2 / max(square, 1e-300))
+    return np.asarray(prior + kept * departure)
+
+
+@dataclass(frozen=True, eq=False)
+class Marginal:
+    """Shares of the cells of one column in every class (K x C), of missing ones (K), and the cells' ends.
+
+    Of a category the ends are the places of its values.
+    """
+
+    low: Floats
+    high: Floats
+    shares: Floats
+    missing: Floats
+    order: Integers | None = None
+    """Of a category: the cells from the lowest score to the highest."""
+    partition: Cells | None = None
+    """Of numbers: which cell each lies in."""
+    pooled: Floats | None = None
+    """Of numbers: shares of the cells in all classes together, by which the tails beyond the last edges are drawn."""
+
+    @cached_property
+    def _sorted(self) -> Floats:
+        return self.shares if self.order is None else self.shares[:, self.order]
+
+    @cached_property
+    def limits(self) -> Floats:
+        """Normal scores between which the cells lie, in the order of scores: K x (C + 1)."""
+        below = np.cumsum(self._sorted, axis=1)
+        below = np.concatenate([np.zeros((len(below), 1)), below / below[:, -1:]], axis=1)
+        below[:, -1] = 1.0
+        return np.asarray(ndtri(np.clip(below, 0.0, 1.0)))
+
+    @cached_property
+    def hermite(self) -> Floats:
+        """Coefficients of the cells' mean scores in normalised Hermite polynomials of the latent score: K x 12."""
+        limits = self.limits
+        density = _density(limits)
+        finite = np.where(np.isfinite(limits), limits, 0.0)
+        polynomials = [np.ones_like(finite), finite]
+        for degree in range(1, HERMITE):
+            polynomials.append(finite * polynomials[-1] - degree * polynomials[-2])
+        masses = np.maximum(np.diff(ndtr(limits), axis=1), 1e-300)
+        means = -np.diff(density, axis=1) / masses
+        factorial, found = 1.0, []
+        for degree in range(1, HERMITE + 1):
+            factorial *= degree
+            parts = -np.diff(polynomials[degree - 1] * density, axis=1) / np.sqrt(factorial)
+            found.append(np.sum(means * parts, axis=1))
+        return np.stack(found, axis=1)
+
+    @cached_property
+    def scores(self) -> Floats:
+        """Mean normal score of every cell in every class, in the order of the cells: K x C."""
+        limits = self.limits
+        density = _density(limits)
+        masses = np.diff(ndtr(limits), axis=1)
+        middle = np.clip((limits[:, 1:] + limits[:, :-1]) / 2, -8.0, 8.0)
+        found = np.where(masses > 1e-12, -np.diff(density, axis=1) / np.maximum(masses, 1e-300), middle)
+        found = np.nan_to_num(found)
+        if self.order is None:
+            return np.asarray(found)
+        back = np.empty_like(found)
+        back[:, self.order] = found
+        return back
+
+    def cells(self, scores: Floats, group: int) -> Integers:
+        """Cell of every normal score in a class."""
+        place = np.clip(np.searchsorted(self.limits[group], scores, side="right") - 1, 0, len(self.low) - 1)
+        return np.asarray(place if self.order is None else self.order[place])
+
+    def numbers(self, scores: Floats, group: int) -> Floats:
+        """Numbers of a column for normal scores in a class: monotone cubics between the edges of intervals."""
+        cells = self.cells(scores, group)
+        found = self.low[cells].astype(np.float64)
+        wide = self.high > self.low
+        limits = self.limits[group]
+        starts = np.flatnonzero(wide & ~np.concatenate([[False], wide[:-1]]))
+        ends = np.flatnonzero(wide & ~np.concatenate([wide[1:], [False]])) + 1
+        for start, end in zip(starts.tolist(), ends.tolist()):
+            inside = (cells >= start) & (cells < end)
+            if inside.any():
+                knots = np.concatenate([self.low[start : start + 1], self.high[start:end]])
+                found[inside] = _between(limits[start : end + 1], knots, scores[inside], self._tails(start, end))
+        return found
+
+    def _tails(self, start: int, end: int) -> Floats:
+        """Limits of the cells of a run of intervals in all classes together."""
+        shares = self.shares.mean(axis=0) if self.pooled is None else self.pooled
+        below = np.concatenate([[0.0], np.cumsum(shares)]) / shares.sum()
+        below[-1] = 1.0
+        return np.asarray(ndtri(np.clip(below, 0.0, 1.0)))[start : end + 1]
+
+    def missing_at(self, group: Integers, uniform: Floats) -> NDArray[np.bool_]:
+        """Which of the drawn cells are missing."""
+        return np.asarray(uniform < self.missing[group])
+
+
+HERMITE = 12
+
+
+def _density(scores: Floats) -> Floats:
+    """Of the standard normal law; 0 at infinity."""
+    return np.asarray(np.exp(-np.minimum(scores**2, 1400.0) / 2) / np.sqrt(2 * np.pi) * np.isfinite(scores))
+
+
+def _between(limits: Floats, knots: Floats, scores: Floats, pooled: Floats) -> Floats:
+    """Monotone cubics through (limit, knot); beyond the last finite limits as in all classes together."""
+    seen, knot = _distinct(limits, knots)
+    if len(seen) < 2:
+        return np.asarray(np.interp(ndtr(scores), ndtr(limits), knots))
+    found = PchipInterpolator(seen, knot, extrapolate=False)(np.clip(scores, seen[0], seen[-1]))
+    every, height = _distinct(pooled, knots)
+    for sign in (1, -1):
+        end, last = (-1, seen[-1]) if sign > 0 else (0, seen[0])
+        beyond = sign * (scores - last) > 0
+        if beyond.any() and len(every) > 1:
+            rest = ndtr(-sign * scores[beyond]) / ndtr(-sign * last)
+            alike = -sign * ndtri(np.maximum(rest * ndtr(-sign * every[end]), 1e-300))
+            found[beyond] = _tail(every, height, alike, sign, float(knots[end]))
+    return np.asarray(found)
+
+
+def _distinct(limits: Floats, knots: Floats) -> tuple[Floats, Floats]:
+    """Finite limits that rise, and their knots."""
+    finite = np.flatnonzero(np.isfinite(limits))
+    kept = finite[np.concatenate([[True], np.diff(limits[finite]) > 1e-9])[: len(finite)]]
+    return limits[kept], knots[kept]
+
+
+def _tail(limits: Floats, knots: Floats, scores: Floats, sign: int, end: float) -> Floats:
+    """Beyond the last limit: the quantile curve goes on as it bent before, and stays within the range."""
+    away, height = sign * (limits if sign > 0 else limits[::-1]), sign * (knots if sign > 0 else knots[::-1])
+    last = len(away) - 1
+    near, far = (int(np.clip(np.searchsorted(away, away[-1] - gap), 0, last - 1)) for gap in TAIL_STEPS)
+    slope = (height[-1] - height[near]) / (away[-1] - away[near])
+    growth = 0.0
+    if far < near and slope > 0 and height[near] > height[far]:
+        earlier = (height[near] - height[far]) / (away[near] - away[far])
+        growth = float(np.log(slope / earlier) / ((away[-1] - away[far]) / 2))
+    growth = float(np.clip(growth, 0.0, STEEPEST))
+    slope *= np.exp(growth * (away[-1] - away[near]) / 2)
+    beyond = sign * scores - away[-1]
+    moved = slope * (np.expm1(growth * beyond) / growth if growth > 1e-6 else beyond)
+    farthest = height[-1] + TAIL_REACH * (height[-1] - np.interp(0.0, away, height))
+    return np.asarray(sign * np.minimum(height[-1] + moved, min(sign * end, farthest)))

@@ -1,0 +1,68 @@
+"""The released synthetic table: marginals by class, latent correlations, and rows drawn of them. Nothing is private."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gaussveil import checks
+from gaussveil.accounting.certificates.certificate import Certificate
+from gaussveil.postprocessing.synthetic.columns import Column
+from gaussveil.postprocessing.synthetic.marginals import Marginal
+from gaussveil.typing import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticModel:
+    """Columns in the order of the source, classes and their weights, marginals of all columns but the label."""
+
+    columns: tuple[Column, ...]
+    label: str | None
+    classes: tuple[Any, ...]
+    weights: Floats
+    marginals: tuple[Marginal, ...]
+    correlations: Floats
+    rows: float
+    """Noisy number of records."""
+    certificate: Certificate | None = None
+
+    @property
+    def features(self) -> tuple[Column, ...]:
+        """The columns but the label."""
+        return tuple(one for one in self.columns if one.name != self.label)
+
+    def sample(self, count: int | None = None, seed: int | np.random.Generator | None = None) -> pa.Table:
+        """Rows of the columns, order and types of the source; as many as it has, about, unless said otherwise. Free."""
+        size = checks.whole("count", max(round(self.rows), 1) if count is None else count)
+        generator = np.random.default_rng(seed)
+        group = generator.choice(len(self.weights), size=size, p=self.weights / self.weights.sum())
+        scores = generator.standard_normal((size, len(self.features)))
+        gaps = generator.random((size, len(self.features)))
+        made: dict[str, pa.Array] = {}
+        values = np.empty_like(scores)
+        for k, matrix in enumerate(self.correlations):
+            chosen = group == k
+            latent = scores[chosen] @ np.linalg.cholesky(matrix).T
+            for j, (column, marginal) in enumerate(zip(self.features, self.marginals)):
+                drawn = marginal.cells if column.is_category else marginal.numbers
+                values[chosen, j] = drawn(latent[:, j], k)
+        for j, (column, marginal) in enumerate(zip(self.features, self.marginals)):
+            missing = marginal.missing_at(group, gaps[:, j])
+            if column.is_category:
+                codes = np.where(missing, -1, values[:, j]).astype(np.int64)
+                made[column.name] = column.named(codes, column.values or ())
+            else:
+                made[column.name] = column.cells(_within(column, values[:, j]), missing)
+        for column in self.columns:
+            if column.name == self.label:
+                made[column.name] = column.named(group, self.classes)
+        return pa.table({column.name: made[column.name] for column in self.columns})
+
+
+def _within(column: Column, values: Floats) -> Floats:
+    """Whole numbers whole, and everything within the column's range."""
+    values = np.rint(values) if column.is_whole else values
+    return np.asarray(np.clip(values, column.low, column.high))
