@@ -15,7 +15,7 @@ import typer
 
 import gaussveil
 from gaussveil.cli.main import app
-from gaussveil.engines.csv_files import given_form
+from gaussveil.engines.form import given_form
 from gaussveil.engines.location import Location
 from gaussveil.errors import ParameterError
 from gaussveil.timeseries import read_readings

@@ -167,9 +167,9 @@ def test_cells_that_one_engine_alone_would_read_are_missing_in_each(table_of: Op
     assert len(later) == len(numbers)
 
 
-def test_days_are_read_in_the_form_they_were_found_in(tmp_path: Path) -> None:
+def test_days_are_read_in_the_form_that_somebody_said(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("day,kw\n31/12/2023,1\n01/01/2024,2\n,3\n13/02/2024,4\n")
-    rows = open(tmp_path / "t.csv", types={"kw": "DOUBLE"}).table(order=["day"])
+    rows = open(tmp_path / "t.csv", types={"day": "date"}, time_format="%d/%m/%Y").table(order=["day"])
     assert [str(day) for day in rows["day"].to_pylist()] == ["2023-12-31", "2024-01-01", "2024-02-13", "None"]
     assert rows["kw"].to_pylist() == [1.0, 2.0, 4.0, 3.0]
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from gaussveil.engines import open
-from gaussveil.engines.csv_files import HEAD_LINES, read_dialect
-from gaussveil.engines.excel import _column as column_of
+from gaussveil.engines.csv_files import read_dialect
+from gaussveil.engines.form import Given
 from gaussveil.errors import FormatError, MissingDependencyError, ParameterError, SchemaError, SourceError
 from gaussveil.statistics import Source
 
@@ -35,14 +35,14 @@ WRITTEN: dict[str, tuple[bytes, list[tuple[Any, ...]], str]] = {
         "",
     ),
     "two bytes a letter and tabs": (
-        "home\tt\tkw\né\t13/02/2024\t5\nf\t01/03/2024\t-\n".encode("utf-16"),
+        "home\tt\tkw\né\t13.02.2024\t5\nf\t01.03.2024\t-\n".encode("utf-16"),
         [("é", date(2024, 2, 13), 5), ("f", date(2024, 3, 1), None)],
-        "separated by tabs, letters in utf-16, 't' as %d/%m/%Y",
+        "separated by tabs, letters in utf-16, 't' as %d.%m.%Y",
     ),
-    "American clocks": (
-        b"home|t|kw\n007|2/13/24 1:05 PM|1e-3\n00123|12/1/24 11:00 AM|inf\n",
+    "clocks of two halves": (
+        b"home|t|kw\n007|13.2.24 1:05 PM|1e-3\n00123|1.12.24 11:00 AM|inf\n",
         [("007", datetime(2024, 2, 13, 13, 5), 1e-3), ("00123", datetime(2024, 12, 1, 11, 0), float("inf"))],
-        "separated by '|', 't' as %m/%d/%y %I:%M %p",
+        "separated by '|', 't' as %d.%m.%y %I:%M %p",
     ),
     "the hour that autumn repeats": (
         b"# exported\n\n# by hand\nhome,t,kw\n"
@@ -51,9 +51,9 @@ WRITTEN: dict[str, tuple[bytes, list[tuple[Any, ...]], str]] = {
         "",
     ),
     "two columns of days": (
-        b"home;paid;read;kw\nx;2024/03/31;31-03-2024 12:00:00;1\n",
+        b"home;paid;read;kw\nx;2024/03/31;31.03.2024 12:00:00;1\n",
         [("x", date(2024, 3, 31), NOON, 1)],
-        "separated by semicolons, 'paid' as %Y/%m/%d, 'read' as %d-%m-%Y %H:%M:%S",
+        "separated by semicolons, 'paid' as %Y/%m/%d, 'read' as %d.%m.%Y %H:%M:%S",
     ),
     "one column of commas": (b"kw\n0,5\n1,5\n", [(0.5,), (1.5,)], "separated by semicolons, decimal commas"),
 }
@@ -144,11 +144,7 @@ def test_a_point_among_decimal_commas_is_no_number(reader: Opener, tmp_path: Pat
     assert (values["h7"], values["late"]) == (7.5, None)
 
 
-def test_lines_above_the_names_are_refused_and_not_repeated(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("Export of meter 0815\nhome;kw\na;1\nb;2\n")
-    with pytest.raises(SourceError, match="remove the lines above the names") as caught:
-        open(tmp_path / "t.csv")
-    assert "0815" not in str(caught.value)
+def test_columns_have_names_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("kw,KW\n1,2\n")
     with pytest.raises(SchemaError, match="'kw' occurs twice"):
         open(tmp_path / "t.csv")
@@ -180,12 +176,20 @@ def sheet(path: Path, rows: str) -> Path:
     return path
 
 
-def cells(*values: str | float) -> str:
-    made = (
-        f'<c t="inlineStr"><is><t>{value}</t></is></c>' if isinstance(value, str) else f"<c><v>{value}</v></c>"
-        for value in values
+def cells(*values: str | float | date | None) -> str:
+    return f"<row>{''.join(map(_cell, values))}</row>"
+
+
+def _cell(value: str | float | date | None) -> str:
+    if isinstance(value, bool):
+        return f'<c t="b"><v>{value:d}</v></c>'
+    if isinstance(value, date):
+        return f'<c t="d"><v>{value.isoformat()}</v></c>'
+    return (
+        f'<c t="inlineStr"><is><t>{value or ""}</t></is></c>'
+        if isinstance(value, str | None)
+        else f"<c><v>{value}</v></c>"
     )
-    return f"<row>{''.join(made)}</row>"
 
 
 def test_excel_sheets_are_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,27 +217,30 @@ def test_excel_sheets_are_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("2024-03-31 2024-04-01", "date32[day]"),
         ("2024-03-31T12:00Z 2024-04-01T12:00Z", "timestamp[us, tz=UTC]"),
         ("31.03.2024 01.04.2024", "date32[day]"),
-        ("7 8 9", "string"),
+        ("7 8 9", "int64"),
+        ("true false true", "bool"),
+        ("a b c", "string"),
     ],
 )
-def test_a_cell_does_not_decide_the_type_of_fractions_and_times(tmp_path: Path, usual: str, kind: str) -> None:
-    """Of whole numbers it does: they may be names of homes, none of which may be lost."""
+def test_a_cell_does_not_decide_the_type_of_a_column(tmp_path: Path, usual: str, kind: str) -> None:
     (tmp_path / "t.csv").write_text("\n".join(["a;b", *(f"x;{cell}" for cell in [*usual.split(), "odd"])]))
     found = open(tmp_path / "t.csv")
     assert str(found.schema.field("b").type).replace("Etc/", "") == kind
     assert found.table()["b"].null_count == (kind != "string")
 
 
-def test_titles_above_the_names_are_told(tmp_path: Path) -> None:
+def test_titles_above_the_names_are_skipped_and_told(reader: Opener, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("Readings of 2024,,\n,,\nhome,hour,kw\na,1,0.5\n")
-    for path in (
-        tmp_path / "t.csv",
-        sheet(
-            tmp_path / "t.xlsx", cells("Readings of 2024", "", "") + cells("home", "hour", "kw") + cells("a", 1, 0.5)
-        ),
-    ):
-        with pytest.raises(SourceError, match="most of its cells are empty: remove what is above it"):
-            open(path)
+    (tmp_path / "two.csv").write_text("Export of meter 0815\n\nhome;kw\na;0,5\n")
+    titled = cells("Readings of 2024", "", "") + cells("home", "hour", "kw") + cells("a", 1, 0.5)
+    tables = [reader(tmp_path / "t.csv"), reader(tmp_path / "two.csv"), open(sheet(tmp_path / "t.xlsx", titled))]
+    assert [source.table().to_pylist() for source in tables] == [
+        [{"home": "a", "hour": 1, "kw": 0.5}],
+        [{"home": "a", "kw": 0.5}],
+        [{"home": "a", "hour": 1, "kw": 0.5}],
+    ]
+    words = [source.dialect.words() for source in tables]  # type: ignore[attr-defined]
+    assert [one.rpartition("names")[2] for one in words] == [" in line 3", " in line 3", " in line 2"]
     (tmp_path / "index.csv").write_text(",kw\n0,0.5\n")
     assert open(tmp_path / "index.csv").schema.names == ["column0", "kw"]
 
@@ -245,7 +252,7 @@ def test_titles_above_the_names_are_told(tmp_path: Path) -> None:
         ("2024-03-31T12:00Z 2024-04-01T12:00Z", "2024-04-01T12:00", "timestamp[us, tz=UTC]"),
         ("31.03.2024 01.04.2024", "32.03.2024", "date32[day]"),
         ("31.03.2024 01.04.2024", "2024/03/31", "date32[day]"),
-        ("31/03/2024 30/03/2024", "01/13/2024", "date32[day]"),
+        ("31/03/2024 30/03/2024", "01/13/2024", "string"),
         ("2024/03/31 2024/03/30", "2024/13/31", "date32[day]"),
     ],
 )
@@ -266,37 +273,43 @@ def test_no_cell_of_a_sheet_splits_a_unit_or_stops_a_release(tmp_path: Path) -> 
     """7 typed as a number and 7 typed as text are one home; a number beyond all integers is a missing one."""
     rows = cells("home", "meter") + cells(7, 1) + cells("7", 2) + cells("b", 1e19) + cells("c", -1e300)
     found = open(sheet(tmp_path / "t.xlsx", rows)).table().to_pydict()
-    assert found == {"home": ["7", "7", "b", "c"], "meter": [1, 2, None, None]}
+    assert found == {"home": ["7", "7", "b", "c"], "meter": [1.0, 2.0, 1e19, -1e300]}
     odd = cells("kw", "id") + cells(0.5, 1) + cells(1.5, 2) + cells(2, 3) + cells(0.25, 4) + cells("out of order", "x")
-    found = open(sheet(tmp_path / "odd.xlsx", odd)).table().to_pydict()
-    assert found == {"kw": [0.5, 1.5, 2.0, 0.25, None], "id": ["1", "2", "3", "4", "x"]}
+    source = open(sheet(tmp_path / "odd.xlsx", odd))
+    assert source.table().to_pydict() == {"kw": [0.5, 1.5, 2.0, 0.25, None], "id": [1, 2, 3, 4, None]}
+    assert source.identified("id").table()["id"].to_pylist() == ["1", "2", "3", "4", "x"]
 
 
-def test_times_of_a_sheet_stay_times_at_midnight() -> None:
-    """Such a cell is a date without a clock, and a later one that is no time at all is missing."""
-    clock = [date(2024, 3, 30), datetime(2024, 3, 30, 1), ""]
-    assert column_of(clock * 2 + ["gestern"]).to_pylist() == [
-        datetime(2024, 3, 30),
-        datetime(2024, 3, 30, 1),
-        None,
-    ] * 2 + [None]
-    assert str(column_of([date(2024, 3, 30)]).type) == "date32[day]"
+def test_times_of_a_sheet_stay_times_at_midnight(tmp_path: Path) -> None:
+    """Such a cell is a date without a clock, and one that is no time at all is missing."""
+    moments = [datetime(2024, 3, 30), datetime(2024, 3, 30, 1), None, "gestern"]
+    rows = "".join(cells(moment, date(2024, 3, 30), 1) for moment in moments)
+    sheet(tmp_path / "t.xlsx", cells("t", "day", "kw") + rows)
+    found = open(tmp_path / "t.xlsx").table()
+    assert found["t"].to_pylist() == [*moments[:2], None, None]
+    assert str(found["day"].type) == "date32[day]"
 
 
-def test_only_the_first_rows_of_a_sheet_decide_its_types() -> None:
-    first = {"int64": 7.0, "double": 0.5, "timestamp[us]": datetime(2024, 3, 30, 1), "bool": True, "string": "a"}
-    for kind, cell in first.items():
-        found = column_of([cell] * HEAD_LINES + [*first.values()])
-        assert str(found.type) == kind
-        assert found[HEAD_LINES - 1].is_valid
-        assert found.null_count == {"double": 3, "string": 0}.get(kind, 4)
+@pytest.mark.parametrize("word", ["text", "number", "whole", "truth", "date", "time", "instant"])
+def test_what_somebody_says_of_a_column_of_a_sheet_no_cell_decides(tmp_path: Path, word: str) -> None:
+    values = (7, 0.5, datetime(2024, 3, 30, 1), True, "a")
+    sheet(tmp_path / "t.xlsx", cells("a", "b") + "".join(cells(1, value) for value in values))
+    found = open(tmp_path / "t.xlsx", types={"b": word}).table()["b"].to_pylist()
+    fitting = {
+        "text": ["7", "0.5", "2024-03-30 01:00:00", "true", "a"],
+        "number": [7.0, 0.5, None, None, None],
+        "whole": [7, None, None, None, None],
+        "truth": [None, None, None, True, None],
+        "time": [None, None, datetime(2024, 3, 30, 1), None, None],
+    }
+    assert found == fitting.get(word, [None] * 5)
 
 
 @pytest.mark.parametrize("number", ["2.601,2", "12'601.25", "1 234 567,5", "1.234"])
 def test_marks_of_thousands_are_told(tmp_path: Path, number: str) -> None:
     """Such numbers are text: what 1.234 is depends on who wrote it."""
     (tmp_path / "t.csv").write_text("a;b;c\n" + f"x;{number};0,5\n" * 3)
-    words = read_dialect([str(tmp_path / "t.csv")], {"decimal": ","}).words()
+    words = read_dialect([str(tmp_path / "t.csv")], Given(decimal=","))[0].words()
     assert words.endswith("'b' as text, since its numbers hold marks of thousands: write them without")
 
 
@@ -304,4 +317,4 @@ def test_only_the_head_is_looked_at(tmp_path: Path) -> None:
     first = "home,kw\n" + "a,1\n" * 20_480
     (tmp_path / "t.csv").write_text(first)
     (tmp_path / "u.csv").write_text(first + "zzz;,,;0,5\n" * 50)
-    assert read_dialect([str(tmp_path / "t.csv")], {}) == read_dialect([str(tmp_path / "u.csv")], {})
+    assert read_dialect([str(tmp_path / "t.csv")], Given()) == read_dialect([str(tmp_path / "u.csv")], Given())

@@ -93,6 +93,8 @@ def _header(path: Path, *, planned: bool) -> list[str] | None:
             return list(pyarrow.parquet.read_schema(path).names)
         except (pa.ArrowException, OSError):  # the engine says what is wrong with it
             return None
-    from gaussveil.engines.csv_files import column_names, given_form, read_form
+    from gaussveil.engines.csv_files import column_names, read_head
+    from gaussveil.engines.form import given_form
+    from gaussveil.engines.location import Location
 
-    return column_names(read_form(str(path), given_form())[1])
+    return column_names(read_head(str(path), given_form(Location("csv", str(path)))).rows)

@@ -1,9 +1,11 @@
-"""CSV files as people have them: how one is written is found once, from its first lines, for every engine.
+"""What the first lines of a file show of its form, where nobody wrote the form down.
 
-Spreadsheets and meters write semicolons, decimal commas, Windows letters and days before months. What the first lines
-show (separator, decimal mark, encoding, the type of every column and the form of its times) counts as public, as the
-schema does; it is found before anything is spent and holds for the whole file. Cells that do not fit are missing, later
-ones too. Whatever is found can be given instead: by keyword, or GAUSSVEIL_SEPARATOR, _DECIMAL, _ENCODING, _TIME_FORMAT.
+Spreadsheets and meters write semicolons, decimal commas, Windows letters and days before months. What is found in the
+first lines (separator, decimal mark, encoding, titles above the names, what every column holds) holds for the whole
+file. It is found in private cells, so the guarantee names it; `gaussveil schema` writes it down for a person to keep.
+
+What most cells of a column are decides, and others are missing. Two things no cell decides: 03/04/2024 is a day in
+April or in March whatever other cells say, until somebody says which; and who a row belongs to is read as text.
 
 Engines read the files of a table by place. A file with other columns, or the same in another order, would have readings
 taken for privacy units; a file without a header would have readings taken for names, which are public.
@@ -14,143 +16,101 @@ from __future__ import annotations
 import codecs
 import csv
 import datetime
-import gzip
 import io
-import os
 import re
-import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import BinaryIO, cast
 
-from gaussveil.checks import one_of, refuse
-from gaussveil.engines.location import Location
-from gaussveil.errors import ParameterError, SchemaError, SourceError
+from gaussveil.engines.form import NOTHING, Column, Dialect, Given
+from gaussveil.engines.lines import open_bytes, open_text
+from gaussveil.errors import SchemaError, SourceError
 
 SEPARATORS = (",", ";", "\t", "|")
 HEAD_LINES = 20_480
+FOUND = ("separator", "decimal mark", "encoding", "titles", "types of columns")
 _HEAD_BYTES = 1 << 22
+_MOST_TITLES = 50
 _MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "-"))
-_NUMBER = re.compile(r"\s*[+-]?((\d+[.]?\d*|[.]\d+)([eE][+-]?\d+)?|inf(inity)?)\s*", re.IGNORECASE)
-_COMMA_NUMBER = re.compile(r"\s*[+-]?\d+,\d+([eE][+-]?\d+)?\s*")
-_FRACTION = {".": re.compile(r"[+-]?\d*[.]\d+([eE][+-]?\d+)?"), ",": _COMMA_NUMBER}
+_NUMBER = re.compile(r"[+-]?((\d+[.]?\d*|[.]\d+)([eE][+-]?\d+)?|inf(inity)?)", re.IGNORECASE)
+_COMMA_NUMBER = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(([.]\d{3})+(,\d+)?|(,\d{3})+([.]\d+)?|(['\u2019 ]\d{3})+([.,]\d+)?)")
-_WHOLE = re.compile(r"\s*[+-]?(?!0\d{4})\d{1,18}\s*")
+_WHOLE = re.compile(r"[+-]?\d{1,18}")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?P<time>[T ]\d\d:\d\d(:\d\d([.]\d{1,9})?)?(?P<zone>Z|[+-]\d\d(:?\d\d)?)?)?")
 _OTHER_TIME = re.compile(
     r"(?P<first>\d{1,2}|\d{4})(?P<mark>[./-])(?P<second>\d{1,2})(?P=mark)(?P<last>\d{4}|\d{1,2})"
     r"((?P<gap>,? |T)(?P<clock>\d{1,2}:\d\d(?P<seconds>:\d\d)?(?P<half> ?[AP]M)?))?",
     re.IGNORECASE,
 )
-
-
-_PLAIN = {  # each engine reads more than this, and other things than the next
-    "DOUBLE": "(?i)[+-]?(([0-9]+[.,]?[0-9]*|[.,][0-9]+)(e[+-]?[0-9]+)?|inf(inity)?|nan)",
-    "TIMESTAMP": "[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+)?",
-}
+_AMBIGUOUS = "days may be months: give the time format"
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of a CSV file: its name, its SQL type, and the form of its times where it is not ISO 8601."""
+class Head:
+    """The first lines of a file: how they are written, those above its rows, and the cells of names and rows."""
 
-    name: str
-    kind: str
-    form: str | None = None
-
-    @property
-    def plain(self) -> str | None:
-        """What cells look like that are read in this form; None where any engine reads what the others do."""
-        return _PLAIN.get(self.kind.upper()) if self.form is None else None
+    dialect: Dialect
+    above: tuple[str, ...]
+    rows: list[list[str]]
 
 
-@dataclass(frozen=True)
-class Dialect:
-    """How a CSV file is written."""
-
-    separator: str = ","
-    decimal: str = "."
-    encoding: str = "utf-8"
-    skipped: int = 0  # empty lines before the header
-    comment: str = ""
-    columns: tuple[Column, ...] = ()
-    unclear: tuple[tuple[str, str], ...] = ()  # columns that stay text, and why
-
-    def typed(self, types: Mapping[str, str]) -> list[Column]:
-        """The columns, with declared types; those of columns that are not there are refused."""
-        if unknown := types.keys() - {column.name for column in self.columns}:
-            raise SchemaError(f"types declares {', '.join(map(repr, unknown))}, which the table does not have.")
-        return [Column(one.name, types[one.name]) if one.name in types else one for one in self.columns]
-
-    def words(self) -> str:
-        """What is unusual about it, for people; nothing where it is as programs write it."""
-        words = []
-        if self.separator != ",":
-            words.append("separated by " + {";": "semicolons", "\t": "tabs"}.get(self.separator, repr(self.separator)))
-        if self.decimal != ".":
-            words.append("decimal commas")
-        if self.encoding != "utf-8":
-            words.append(f"letters in {self.encoding}")
-        words += [f"{column.name!r} as {column.form}" for column in self.columns if column.form]
-        for reason in dict.fromkeys(why for _, why in self.unclear):
-            names = ", ".join(repr(name) for name, why in self.unclear if why == reason)
-            words.append(f"{names} as text, since {reason}")
-        return ", ".join(words)
-
-
-def given_form(
-    location: Location | None = None,
-    types: Mapping[str, str] | None = None,
-    written: Mapping[str, str | None] | None = None,
-) -> dict[str, str]:
-    """What the owner says about a file: keywords first, then the environment; of a table that has types, refused."""
-    given = dict.fromkeys(("separator", "decimal", "encoding", "time_format")) | dict(written or {})
-    if len(given) > 4:
-        one_of("options", list(given)[4], list(given)[:4])
-    if location is not None and location.kind != "csv":
-        for name in ["types"] if types else [name for name, value in given.items() if value]:
-            raise ParameterError(f"{name} is declared of CSV files only: a table of kind {location.kind} has its own.")
-    found = {name: value or os.environ.get(f"GAUSSVEIL_{name.upper()}") for name, value in given.items()}
-    said = {name: value for name, value in found.items() if value}
-    if "separator" in said:
-        said["separator"] = {"tab": "\t", "\\t": "\t"}.get(said["separator"], said["separator"])
-        if len(said["separator"]) != 1:
-            refuse("separator", "one sign, or 'tab'", said["separator"])
-    if "decimal" in said:
-        one_of("decimal", said["decimal"], (".", ","))
-    if "encoding" in said:
-        try:
-            said["encoding"] = codecs.lookup(said["encoding"]).name
-        except LookupError:
-            refuse("encoding", "the name of an encoding such as windows-1252", said["encoding"])
-    return said
-
-
-def read_form(file: str, given: Mapping[str, str]) -> tuple[Dialect, list[list[str]]]:
+def read_head(file: str, given: Given) -> Head:
     """How a file is written, without its columns, and the cells of its first lines."""
-    with _bytes(file) as stream:
+    with open_bytes(file) as stream:
         head = stream.read(_HEAD_BYTES)
     head = head if len(head) < _HEAD_BYTES else head[: head.rfind(b"\n") + 1]
-    encoding = given.get("encoding") or _encoding(head)
+    encoding = _said(given, "encoding") or _encoding(head)
     lines = io.StringIO(head.decode(encoding, errors="replace").removeprefix("\ufeff"), None).read().split("\n")
-    return _form(lines, given, encoding)
+    return head_of(lines, given, encoding)
 
 
-def head_dialect(lines: Sequence[str], given: Mapping[str, str]) -> Dialect:
-    """How a table elsewhere is written, by the first lines that an engine brought."""
-    return _columns(*_form(lines, given, given.get("encoding", "utf-8")), given.get("time_format"))
+def head_of(lines: Sequence[str], given: Given, encoding: str = "utf-8") -> Head:
+    """The same by the first lines that an engine brought."""
+    pinned = given.pinned
+    if pinned is not None:
+        comment, separator, decimal = pinned.comment, pinned.separator, pinned.decimal
+    else:
+        comment = "#" if any(line.startswith("#") for line in _above_first(lines)) else ""
+        counted = [line for line in lines[:100] if line.strip() and not (comment and line.startswith(comment))]
+        separator = given.separator or max(SEPARATORS, key=lambda sign: _columns_by(sign, counted))
+        decimal = given.decimal or ""
+    places = [
+        place
+        for place, line in enumerate(lines[: HEAD_LINES + _MOST_TITLES])
+        if line.strip() and not (comment and line.startswith(comment))
+    ]
+    rows = [_split_line(lines[place], separator) for place in places[: _MOST_TITLES + 1]]
+    titles = pinned_titles(pinned, places) if pinned is not None else title_rows(rows)
+    begin = places[titles] if titles < len(places) else len(lines)
+    below = [lines[place] for place in places[titles:][: HEAD_LINES + 1]]
+    table = _split(below, separator)
+    decimal = decimal or ("." if separator == "," else _decimal(table))
+    above = tuple(lines[place] for place in places[: titles + 1])
+    dialect = Dialect(separator, decimal, encoding, begin if titles else 0, comment)
+    return Head(dialect, above, table)
 
 
-def _form(lines: Sequence[str], given: Mapping[str, str], encoding: str) -> tuple[Dialect, list[list[str]]]:
+def pinned_titles(pinned: Dialect, places: Sequence[int]) -> int:
+    """How many lines with cells stand above the names, by a form that was written down."""
+    return sum(place < pinned.above for place in places)
+
+
+def title_rows(rows: Sequence[Sequence[str]]) -> int:
+    """How many of the first rows are titles: they have a cell, the first, where names and most rows have several.
+
+    Two columns of which one has no name are told from a title by nothing but its width.
+    """
+    usual = Counter(len(row) for row in rows).most_common(1)[0][0] if rows else 0
+    narrow = 1 if usual == 2 else usual
+    for place, row in enumerate(rows):
+        if usual < 2 or len(row) > narrow or any(cell.strip() for cell in row[1:]):
+            return place
+    return 0
+
+
+def _above_first(lines: Sequence[str]) -> Sequence[str]:
     begin = next((place for place, line in enumerate(lines) if line.strip() and not line.startswith("#")), len(lines))
-    comments = sum(line.startswith("#") for line in lines[:begin])
-    comment = "#" if comments else ""
-    lines = [line for line in lines[begin : begin + HEAD_LINES] if line.strip() and not (comment and line[0] == "#")]
-    separator = given.get("separator") or max(SEPARATORS, key=lambda sign: _columns_by(sign, lines[:100]))
-    rows = _split(lines, separator)
-    decimal = given.get("decimal") or ("." if separator == "," else _decimal(rows))
-    return Dialect(separator, decimal, encoding, begin - comments, comment), rows
+    return lines[:begin]
 
 
 def column_names(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -169,34 +129,59 @@ def column_names(rows: Sequence[Sequence[str]]) -> list[str]:
     return names
 
 
-def _columns(form: Dialect, rows: Sequence[Sequence[str]], time_format: str | None) -> Dialect:
-    names = column_names(rows)
+def dialect_of(head: Head, given: Given) -> Dialect:
+    """The form of a table: the pinned one, else what its first lines show, with what the owner says."""
+    names = column_names(head.rows)
+    if given.pinned is not None:
+        return given.dialect(names)
+    return given.typed(found_columns(head.dialect, names, head.rows[1:], given))
+
+
+def found_columns(form: Dialect, names: Sequence[str], rows: Sequence[Sequence[str]], given: Given) -> Dialect:
+    """What the cells of the first rows show of every column."""
+    time_format = given.time_format
     columns, unclear = [], []
     for place, name in enumerate(names):
-        cells = {row[place].strip() for row in rows[1:] if len(row) > place}
-        kind, shape = _kind([cell for cell in cells if cell.lower() not in _MISSING], form.decimal, time_format)
+        if name in given.types:
+            columns.append(Column(name, "VARCHAR"))
+            continue
+        counts = Counter(row[place].strip() for row in rows if len(row) > place)
+        cells = {cell: count for cell, count in counts.items() if not is_missing(cell, given.missing)}
+        kind, shape = column_kind(cells, form.decimal, time_format)
         if kind == "VARCHAR" and shape:
-            unclear.append((name, "days may be months: give the time format"))
-        elif len(rows) == 1:
-            unclear.append((name, "there is no row below the names"))
-        elif kind == "VARCHAR" and 2 * sum(map(bool, map(_THOUSANDS.fullmatch, cells))) > len(cells):
+            unclear.append((name, _AMBIGUOUS))
+        elif kind == "VARCHAR" and 2 * _weight(cells, _THOUSANDS) > sum(cells.values()):
             unclear.append((name, "its numbers hold marks of thousands: write them without"))
         columns.append(Column(name, kind, None if kind == "VARCHAR" else shape))
-    if time_format and not any(column.form == time_format for column in columns):
+    if time_format and not given.types and not any(column.form == time_format for column in columns):
         raise SourceError(f"time_format must fit a column of the table; none holds times such as {time_format!r}.")
-    return replace(form, columns=tuple(columns), unclear=tuple(unclear))
+    return replace(form, columns=tuple(columns), unclear=tuple(unclear), found=FOUND)
 
 
-def read_dialect(files: Sequence[str], given: Mapping[str, str]) -> Dialect:
-    """How the files of a table are written; refused where one has another first line than the first."""
-    form, rows = read_form(files[0], given)
+def read_dialect(files: Sequence[str], given: Given) -> tuple[Dialect, tuple[str, ...]]:
+    """The form of the files of a table, and the lines above their rows; refused where one has another first line."""
+    first = read_head(files[0], given)
+    above = dict.fromkeys(first.above)
     for file in files[1:]:
-        if _header(file, form) != (form.skipped, [cell.strip() for cell in rows[0]]):
+        other = _header(file, first, given)
+        if [cell.strip() for cell in other.rows[0]] != [cell.strip() for cell in first.rows[0]]:
             raise SourceError(
                 f"{file}: its first line is not that of {files[0]}; all files of a table need the same columns, named "
                 "in the same order."
             )
-    return _columns(form, rows, given.get("time_format"))
+        above |= dict.fromkeys(other.above)
+    return dialect_of(first, given), tuple(above)
+
+
+def _header(file: str, first: Head, given: Given) -> Head:
+    """The names of another file of the same table, by the form of the first."""
+    form = first.dialect
+    with open_text(file, form.encoding) as stream:
+        text = stream.read(1 << 16)
+    lines = io.StringIO(text, None).read().split("\n")
+    same = replace(given, separator=form.separator, decimal=form.decimal, encoding=form.encoding)
+    head = head_of(lines, same, form.encoding)
+    return head if head.rows else replace(head, rows=[[]])
 
 
 def require_header(names: Sequence[str]) -> None:
@@ -207,15 +192,20 @@ def require_header(names: Sequence[str]) -> None:
     if 2 * sum(not name.strip() for name in names) > len(names):
         raise SourceError("the first line must name the columns; most of its cells are empty: remove what is above it.")
     whole = [name.strip().isdecimal() for name in names]
-    numbers = [bool(_NUMBER.fullmatch(name) or _COMMA_NUMBER.fullmatch(name)) for name in names]
+    numbers = [bool(_NUMBER.fullmatch(name.strip()) or _COMMA_NUMBER.fullmatch(name.strip())) for name in names]
     if all(whole) or any(number and not one for number, one in zip(numbers, whole)):
         raise SourceError("the first line must name the columns; it seems to hold numbers.")
 
 
-def in_utf8(file: str, encoding: str, copy: str) -> None:
-    """Write the text of a file in UTF-8, which every engine reads; letters that are none become a mark."""
-    with open_text(file, encoding) as text, open(copy, "x", encoding="utf-8", newline="") as stream:
-        shutil.copyfileobj(text, stream, 1 << 20)
+def _said(given: Given, name: str) -> str | None:
+    pinned = given.pinned
+    value: str | None = getattr(given, name) or (getattr(pinned, name) if pinned is not None else None)
+    return value
+
+
+def is_missing(cell: str, marks: Sequence[str]) -> bool:
+    """Whether a cell says by a public word that nothing is there."""
+    return cell.lower() in _MISSING or cell in marks
 
 
 def _columns_by(separator: str, lines: Sequence[str]) -> int:
@@ -227,83 +217,69 @@ def _columns_by(separator: str, lines: Sequence[str]) -> int:
 
 def _split(lines: Sequence[str], separator: str) -> list[list[str]]:
     """Cells of each line by itself: what one record leaves open or makes too long is no other record's affair."""
-    short = (line for line in lines if len(line) <= csv.field_size_limit())
-    return [row for line in short for row in csv.reader([line], delimiter=separator)]
+    return [_split_line(line, separator) for line in lines if len(line) <= csv.field_size_limit()]
+
+
+def _split_line(line: str, separator: str) -> list[str]:
+    if len(line) > csv.field_size_limit():
+        return [""]
+    return next(csv.reader([line], delimiter=separator), [])
 
 
 def _decimal(rows: Sequence[Sequence[str]]) -> str:
-    cells = [cell for row in rows[1:1000] for cell in row]
+    cells = [cell.strip() for row in rows[1:] for cell in row]
     commas = sum(_COMMA_NUMBER.fullmatch(cell) is not None for cell in cells)
     points = sum("." in cell and _NUMBER.fullmatch(cell) is not None for cell in cells)
     return "," if commas > points else "."
 
 
-def _kind(cells: Sequence[str], decimal: str, time_format: str | None) -> tuple[str, str | None]:
-    """SQL type of the cells, and the form of their times; text with a form where that is one of two.
-
-    Where most are fractions or times the others are missing, lest one of them decide. Whole numbers may be names.
-    """
-    found = _common_kind(cells, decimal, time_format)
-    if found != ("VARCHAR", None):
-        return found
-    alike: dict[object, list[str]] = {}
-    for cell in cells:
-        alike.setdefault(_likeness(cell, decimal), []).append(cell)
-    most = max((alike[form] for form in alike if form is not None), key=len, default=[])
-    return _common_kind(most, decimal, time_format) if 2 * len(most) > len(cells) else found
+def column_kind(cells: Mapping[str, int], decimal: str, time_format: str | None) -> tuple[str, str | None]:
+    """SQL type of what most cells are, and the form of their times; text with a form where that is one of two."""
+    total = sum(cells.values())
+    if not total:
+        return NOTHING, None
+    if time_format and 2 * sum(count for cell, count in cells.items() if _fits(cell, time_format)) > total:
+        clock = "TIMESTAMP" if re.search("%[HIMSpfTRXc]", time_format) else "DATE"
+        return ("TIMESTAMPTZ" if "%z" in time_format else clock), time_format
+    alike: dict[object, dict[str, int]] = {}
+    for cell, count in cells.items():
+        alike.setdefault(_likeness(cell, decimal), {})[cell] = count
+    likeness, most = max(alike.items(), key=lambda pair: sum(pair[1].values()))
+    if likeness is None or 2 * sum(most.values()) <= total:
+        return "VARCHAR", None
+    if likeness == "number":
+        return ("BIGINT" if all(map(_WHOLE.fullmatch, most)) else "DOUBLE"), None
+    if likeness == "truth":
+        return "BOOLEAN", None
+    if isinstance(likeness, bool):
+        clock = "TIMESTAMP" if any("T" in cell or " " in cell for cell in most) else "DATE"
+        return ("TIMESTAMPTZ" if likeness else clock), None
+    assert isinstance(likeness, tuple)
+    return _other_time(likeness)
 
 
 def _likeness(cell: str, decimal: str) -> object:
-    """What cells of one column have in common, where they are fractions or times; None for all others."""
-    if _FRACTION[decimal].fullmatch(cell):
-        return "fraction"
+    """What cells of one column have in common: numbers, truth values, times with or without a zone or of a shape."""
+    if cell.isdecimal() and (len(cell) > 18 or (cell[0] == "0" and len(cell) > 1)):
+        return None  # a name of digits keeps its zeros and its length
+    if _WHOLE.fullmatch(cell) or (_NUMBER if decimal == "." else _COMMA_NUMBER).fullmatch(cell):
+        return "number"
+    if cell.lower() in ("true", "false"):
+        return "truth"
     if match := _ISO.fullmatch(cell):
-        return match["zone"] is None
+        return match["zone"] is not None
     return _shape(match) if (match := _OTHER_TIME.fullmatch(cell)) else None
 
 
-def _common_kind(cells: Sequence[str], decimal: str, time_format: str | None) -> tuple[str, str | None]:
-    if not cells:
+def _other_time(shape: tuple[str, bool, bool, str]) -> tuple[str, str | None]:
+    """The form of times of a shape; by no cell of theirs, but by the shape alone: 13/01/2024 speaks for itself only."""
+    mark, year_first, year_last, clock = shape
+    if year_first and year_last:
         return "VARCHAR", None
-    if time_format and 2 * sum(_fits(cell, time_format) for cell in cells) > len(cells):
-        clock = "TIMESTAMP" if re.search("%[HIMSpfTRXc]", time_format) else "DATE"
-        return ("TIMESTAMPTZ" if "%z" in time_format else clock), time_format
-    if all(map(_WHOLE.fullmatch, cells)):
-        return "BIGINT", None
-    if all(cell.isdecimal() for cell in cells):  # a name of digits keeps its zeros and its length
-        return "VARCHAR", None
-    number = _NUMBER if decimal == "." else _COMMA_NUMBER
-    if all(number.fullmatch(cell) or _WHOLE.fullmatch(cell) for cell in cells):
-        return "DOUBLE", None
-    if all(cell.lower() in ("true", "false") for cell in cells):
-        return "BOOLEAN", None
-    iso = [match for cell in cells if (match := _ISO.fullmatch(cell))]
-    zones = {match["zone"] is not None for match in iso}
-    if len(iso) == len(cells) and len(zones) == 1:
-        clock = "TIMESTAMP" if any(match["time"] for match in iso) else "DATE"
-        return ("TIMESTAMPTZ" if True in zones else clock), None
-    found = [match for cell in cells if (match := _OTHER_TIME.fullmatch(cell))]
-    return _other_time(found) if len(found) == len(cells) else ("VARCHAR", None)
-
-
-def _other_time(found: Sequence[re.Match[str]]) -> tuple[str, str | None]:
-    """The form that most times have: which of day and month comes first is seen where one is above 12."""
-    mark, year_first, year_last, clock = shape = _shape(found[0])
-    if any(_shape(match) != shape for match in found) or (year_first and year_last):
-        return "VARCHAR", None
-    if year_first:
-        orders = {"%Y{0}%m{0}%d": ("second", "last")}
-    else:
-        year = "Y" if year_last else "y"
-        orders = {"%d{0}%m{0}%" + year: ("second", "first"), "%m{0}%d{0}%" + year: ("first", "second")}
-    fitting = {
-        form: sum(int(match[month]) <= 12 and int(match[day]) <= 31 for match in found)
-        for form, (month, day) in [*orders.items()][: 1 if mark == "." else 2]  # points: day first
-    }
-    days = [form for form, count in fitting.items() if count == max(fitting.values()) and 2 * count > len(found)]
-    if not days:
-        return "VARCHAR", None
-    return ("VARCHAR" if len(days) > 1 else "TIMESTAMP" if clock else "DATE"), days[0].format(mark) + clock
+    year = "%Y" if year_last else "%y"
+    form = "%Y{0}%m{0}%d" if year_first else "%d{0}%m{0}" + year  # points: day first
+    kind = "TIMESTAMP" if clock else "DATE"
+    return ("VARCHAR" if mark != "." and not year_first else kind), form.format(mark) + clock
 
 
 def _shape(match: re.Match[str]) -> tuple[str, bool, bool, str]:
@@ -316,6 +292,10 @@ def _clock(match: re.Match[str]) -> str:
     hours = "%I:%M" if match["half"] else "%H:%M"
     half = re.sub("[AP]M", "%p", (match["half"] or "").upper())
     return match["gap"] + hours + (":%S" if match["seconds"] else "") + half
+
+
+def _weight(cells: Mapping[str, int], pattern: re.Pattern[str]) -> int:
+    return sum(count for cell, count in cells.items() if pattern.fullmatch(cell))
 
 
 def _fits(cell: str, form: str) -> bool:
@@ -332,23 +312,3 @@ def _encoding(head: bytes) -> str:
         return "utf-16"
     lines = [line.decode("utf-8", errors="replace") for line in head.split(b"\n") if not line.isascii()]
     return "windows-1252" if 2 * sum("\ufffd" in line for line in lines) > len(lines) else "utf-8"
-
-
-def _header(file: str, form: Dialect) -> tuple[int, list[str]]:
-    skipped = 0
-    with open_text(file, form.encoding) as stream:
-        for line in stream:
-            if line.strip() and not (form.comment and line.startswith("#")):
-                return skipped, [cell.strip() for cell in next(csv.reader([line], delimiter=form.separator), [])]
-            skipped += not line.strip()
-    return skipped, []
-
-
-def open_text(file: str, encoding: str) -> io.TextIOWrapper:
-    """A CSV file as text, unpacked."""
-    mark = "utf-8-sig" if encoding == "utf-8" else encoding
-    return io.TextIOWrapper(_bytes(file), mark, errors="replace", newline="")
-
-
-def _bytes(file: str) -> BinaryIO:
-    return cast(BinaryIO, gzip.open(file, "rb")) if file.lower().endswith(".gz") else open(file, "rb")

@@ -9,6 +9,7 @@ import itertools
 import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,12 +18,17 @@ import pyarrow as pa
 from duckdb.func import ARROW, SPECIAL
 
 from gaussveil.checks import refuse
-from gaussveil.engines.csv_files import HEAD_LINES, Column, Dialect, given_form, head_dialect, in_utf8, read_dialect
+from gaussveil.engines.cell_map import LINES, held, literal, quoted, records, typed
+from gaussveil.engines.csv_files import HEAD_LINES, dialect_of, head_of, read_dialect
+from gaussveil.engines.excel import ExcelSheet
+from gaussveil.engines.form import Dialect, Given, given_form
+from gaussveil.engines.lines import line_reader
 from gaussveil.engines.location import Location, locate
 from gaussveil.engines.pieces import mixed_columns, refuse_mixed
 from gaussveil.engines.spill import spill_folder
 from gaussveil.engines.sql import kept_rows, select_rows
 from gaussveil.engines.sqlite import SqliteTable
+from gaussveil.engines.typed_columns import require_stored, stored_form, without_cells
 from gaussveil.engines.whole_files import require_whole
 from gaussveil.errors import MissingDependencyError, SourceError, install
 from gaussveil.statistics.row_hash import hash_rows
@@ -32,22 +38,20 @@ _BATCH_ROWS = 2**17
 MEMORY_LIMIT = "2GB"
 WHEELS = {"postgres": "duckdb_extension_postgres_scanner"}
 _NAMES = itertools.count()
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "U")
 # Lines of text as they are; those that hold bytes of no text are left out.
 _LINES = (
     "auto_detect=false, delim='\x01', quote='', escape='', columns={'line': 'VARCHAR'}, ignore_errors=true, "
     "strict_mode=false, hive_partitioning=false"
 )
-_WHOLE_NUMBERS = {
-    prefix + size for prefix in ("", "u") for size in ("tinyint", "smallint", "integer", "bigint", "hugeint")
-}
 
 
 class DuckDBSource(Source):
     """A table that DuckDB scans in batches; it may be larger than memory.
 
-    How a CSV file is written (``dialect``) is found in its head and counts as public, as its schema does; it may be
-    given: ``separator``, ``decimal``, ``encoding``, ``time_format``, and ``types`` of columns (SQL names). Cells that
-    do not parse as their column's type are missing values.
+    How text is written and what its columns hold (``dialect``) is public: it is what somebody wrote down (``schema``),
+    or it is found in the first lines, with what is said of it (``separator``, ``decimal``, ``encoding``,
+    ``time_format``, ``types`` of columns). Cells that do not fit are missing values, and so are marks in ``missing``.
     Sorting and bounding spill above ``memory_limit`` (2GB, or GAUSSVEIL_MEMORY_LIMIT) to a folder of their own below
     ``temp_directory``, which nobody else can read and which goes with the connection.
     """
@@ -59,42 +63,59 @@ class DuckDBSource(Source):
         types: Mapping[str, str] | None = None,
         memory_limit: str | None = None,
         temp_directory: str | None = None,
-        **written: str | None,
+        **said: Any,
     ) -> None:
         self._location = locate(uri)
-        form = given_form(self._location, types, written)
+        given = given_form(self._location, types, said)
         if self._location.local:
             require_whole(self._location.files())
         self.watch = Watch()
-        self.dialect: Dialect | None = None
-        self._arrow: Callable[[], Any] | None = None
         self._memory_limit = memory_limit or os.environ.get("GAUSSVEIL_MEMORY_LIMIT") or MEMORY_LIMIT
-        folder = spill_folder(self.watch, temp_directory)
         self._connection = _connect(
             {
                 "memory_limit": self._memory_limit,
-                "temp_directory": folder,
+                "temp_directory": spill_folder(self.watch, temp_directory),
                 "preserve_insertion_order": False,
                 # A table that is not there must be missing, not whatever Python variable has its name.
                 "python_enable_replacements": False,
             }
         )
+        self._connection.execute("SET TimeZone = 'UTC'")
         weakref.finalize(self.watch, self._connection.close)  # all views share the watch
         with _readable(self._memory_limit):
-            if self._location.kind == "csv":
-                self.dialect = _dialect(self._connection, self._location, form)
-                self._table = _csv(self._location, self.dialect, types or {}, folder)
-            else:
-                self._table, self._arrow = _attach(self._connection, self._location)
+            self._stored = _stored(self._connection, self._location, given)
             parquet = self._location.local and self._location.kind == "parquet"
             self._mixed = mixed_columns(self._location.files()) if parquet else frozenset()
-            empty = self._cursor().sql(f"SELECT * FROM {self._table} LIMIT 0")
-            self._kinds = dict(zip(empty.columns, empty.types))
-            self._schema = empty.to_arrow_table().schema
+            self.dialect = self._stored.dialect
+            self._shape(given)
         self.view = View(tuple(self._schema.names))
         self._rows = self._table
         if self._location.local:
             self.watch.check(self.fingerprint())
+
+    def _shape(self, given: Given | None = None) -> None:
+        """What the table is by its form: SQL, and the names and types of its columns."""
+        stored = self._stored
+        if stored.of_text:
+            self._table = typed(stored.table, self.dialect)
+        else:
+            self._table = stored.table
+            found = self._cursor().sql(f"SELECT * FROM {stored.table} LIMIT 0")
+            kinds = dict(zip(found.columns, map(str, found.types)))
+            if given is not None:
+                form = stored_form(found.to_arrow_table().schema, given)
+                self.dialect = replace(form, found=stored.dialect.found)
+            self._table = _as_stored(stored.table, kinds, self.dialect, self._location.kind)
+        empty = self._cursor().sql(f"SELECT * FROM {self._table} LIMIT 0")
+        self._kinds = dict(zip(empty.columns, empty.types))
+        self._schema = without_cells(empty.to_arrow_table().schema, self.dialect)
+        if given is not None and given.pinned is not None and not stored.of_text:
+            require_stored(self._schema, given.pinned)
+
+    @property
+    def found_form(self) -> tuple[str, ...]:
+        """What of the form nobody wrote down."""
+        return self.dialect.found
 
     @property
     def table_schema(self) -> pa.Schema:
@@ -116,29 +137,59 @@ class DuckDBSource(Source):
         if not self.watch.begun:
             self.watch.check(self.fingerprint())  # what changes during the first pass must not go unseen
         with _readable(self._memory_limit):
-            yield from self._cursor().sql(query).to_arrow_reader(_BATCH_ROWS)
+            for batch in self._cursor().sql(query).to_arrow_reader(_BATCH_ROWS):
+                yield without_cells(batch, self.dialect)
 
     def _with_view(self, view: View) -> Self:
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.view = view
-        other._rows = kept_rows(view, self._table, _names, self._hash_function)
+        other._rows = kept_rows(view, self._table, _names, other._hash_function)
         return other
+
+    def identified(self, unit: str) -> Self:
+        """The same table, its units named by the text of their cells, byte for byte."""
+        if not self._stored.of_text or any(one == unit and kind == "VARCHAR" for one, kind in self._written_kinds()):
+            return self
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.dialect = self.dialect.identified([unit])
+        with _readable(self._memory_limit):
+            other._shape()
+        return other._with_view(self.view)
+
+    def _written_kinds(self) -> list[tuple[str, str]]:
+        return [(column.name, column.kind) for column in self.dialect.columns]
 
     def _hash_function(self, key: bytes, columns: Sequence[str] | None) -> str:
         """Give DuckDB the keyed hash of these columns (None: of two integers) under a fresh name."""
         name = f"gaussveil_hash_{next(_NAMES)}"
         kinds: list[Any] = ["bigint", "bigint"] if columns is None else [self._kinds[column] for column in columns]
         self._connection.create_function(
-            name, _hashing(key, len(kinds)), kinds, "bigint", type=ARROW, null_handling=SPECIAL
+            name,
+            _hashing(key, len(kinds), _place(columns, self.view.unit)),
+            kinds,
+            "bigint",
+            type=ARROW,
+            null_handling=SPECIAL,
         )
         return name
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:
         cursor = self._connection.cursor()
-        if self._arrow is not None:
-            cursor.register("gaussveil_arrow", self._arrow())
+        if self._stored.arrow is not None:
+            cursor.register(LINES, self._stored.arrow(self.dialect))
         return cursor
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A table as it lies: SQL of its rows, what makes the Arrow object of a pass, and its form where it is text."""
+
+    table: str
+    arrow: Callable[[Dialect], Any] | None
+    dialect: Dialect
+    of_text: bool = False
 
 
 def _connect(config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
@@ -148,24 +199,29 @@ def _connect(config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
         refuse("memory_limit", "a size such as 2GB", config["memory_limit"])
 
 
-def _attach(connection: duckdb.DuckDBPyConnection, location: Location) -> tuple[str, Callable[[], Any] | None]:
-    """SQL that names the table, and what makes the Arrow object that a pass reads, if any."""
+def _stored(connection: duckdb.DuckDBPyConnection, location: Location, given: Given) -> _Stored:
+    """Where a table lies and how it is read."""
     match location.kind:
+        case "csv":
+            return _csv(connection, location, given)
+        case "excel":
+            sheet = ExcelSheet(location, given)
+            return _Stored(LINES, sheet.texts, sheet.dialect, of_text=True)
         case "parquet":
             if location.local and _may_refuse(location.files()):
-                return "gaussveil_arrow", _arrow_files(location.files(), "parquet")
-            return f"read_parquet({_list(location.files())}, hive_partitioning=false)", None
+                return _Stored(LINES, _arrow_files(location.files(), "parquet"), Dialect())
+            return _Stored(f"read_parquet({_list(location.files())}, hive_partitioning=false)", None, Dialect())
         case "arrow":
-            return "gaussveil_arrow", _arrow_files(location.files(), "ipc")
+            return _Stored(LINES, _arrow_files(location.files(), "ipc"), Dialect())
         case "sqlite":
-            database = SqliteTable(location.address, location.table)
-            return database.sql("gaussveil_arrow"), database.reader
+            database = SqliteTable(location.address, location.table, given)
+            return _Stored(database.sql(LINES), lambda _: database.reader(), database.dialect)
         case "postgres" if not extension_loaded(connection, "postgres"):
             raise MissingDependencyError(
                 "DuckDB's postgres extension is not installed: run INSTALL postgres in DuckDB once, "
                 f"or {install('postgres')}."
             )
-    return _attached(connection, location), None
+    return _Stored(_attached(connection, location), None, Dialect())
 
 
 def _may_refuse(files: Sequence[str]) -> bool:
@@ -176,12 +232,12 @@ def _may_refuse(files: Sequence[str]) -> bool:
     return any(kind.startswith(("timestamp[s", "timestamp[ms")) or "string" in kind for kind in kinds)
 
 
-def _arrow_files(files: Sequence[str], form: str) -> Callable[[], Any]:
+def _arrow_files(files: Sequence[str], form: str) -> Callable[[Dialect], Any]:
     """What makes the Arrow object of a pass; times beyond those that microseconds hold are missing."""
     from pyarrow.compute import field
     from pyarrow.dataset import dataset as arrow_files  # which loads pandas where there is one
 
-    def scanned() -> Any:
+    def scanned(_: Dialect) -> Any:
         dataset = arrow_files(files, format=form)  # anew for each pass: one remembers where a file's parts were
         columns = {one.name: _held(field(one.name), one.type) for one in dataset.schema}
         if all(columns[name].equals(field(name)) for name in columns):
@@ -208,7 +264,7 @@ def _attached(connection: duckdb.DuckDBPyConnection, location: Location) -> str:
     """SQL that names a table of a database; DuckDB's own words would repeat the address, password and all."""
     kind = "" if location.kind == "duckdb" else f"TYPE {location.kind}, "
     try:
-        connection.execute(f"ATTACH {_text(location.address)} AS gaussveil_database ({kind}READ_ONLY)")
+        connection.execute(f"ATTACH {literal(location.address)} AS gaussveil_database ({kind}READ_ONLY)")
     except duckdb.Error as error:
         if location.local:
             raise
@@ -224,63 +280,38 @@ def _attached(connection: duckdb.DuckDBPyConnection, location: Location) -> str:
     return table
 
 
-def _dialect(connection: duckdb.DuckDBPyConnection, location: Location, given: Mapping[str, str]) -> Dialect:
-    """How the files are written; of files elsewhere DuckDB brings the first lines, which must be UTF-8."""
-    if location.local:
-        return read_dialect(location.files(), given)
-    lines = f"read_csv({_text(location.address)}, {_LINES}, header=false)"
-    head = connection.sql(f"SELECT line FROM {lines} LIMIT {HEAD_LINES}")
-    return head_dialect([line or "" for (line,) in head.fetchall()], given)
-
-
-def _csv(location: Location, dialect: Dialect, types: Mapping[str, str], folder: str) -> str:
-    """Read cells as text, then cast: a cell that does not parse is missing, a line that does not fit is left out.
-
-    Every line is split by itself, as Spark does: a quote that one record leaves open takes no other record with it.
-    """
+def _csv(connection: duckdb.DuckDBPyConnection, location: Location, given: Given) -> _Stored:
+    """The records of text files; of files elsewhere DuckDB brings the lines, which must be UTF-8."""
     files = location.files()
-    if dialect.encoding != "utf-8":
-        copies = [os.path.join(folder, f"{number}.csv") for number in range(len(files))]
-        for file, copy in zip(files, copies):
-            in_utf8(file, dialect.encoding, copy)
-        files = copies
-    options = f"{_LINES}, header=true, comment={_text(dialect.comment)}, skip={dialect.skipped}"
-    split = f"SELECT {_cells(dialect.separator)} AS cells"
-    lines = f"{split} FROM read_csv({_list(files)}, {options}) WHERE trim(line) <> ''"
-    names = [_names([column.name]) for column in dialect.columns]
-    texts = ", ".join(f"nullif(cells[{place}], '') AS {name}" for place, name in enumerate(names, 1))
-    casts = ", ".join(_cast(column, dialect.decimal) for column in dialect.typed(types))
-    return f"(SELECT {casts} FROM (SELECT {texts} FROM ({lines}) WHERE len(cells) <= {len(names)}))"
+    if location.local:
+        dialect, above = read_dialect(files, given)
+        return _Stored(records(LINES, dialect, above), lambda _: line_reader(files, dialect.encoding), dialect, True)
+    lines = f"read_csv({_list(files)}, {_LINES}, header=false)"
+    first = connection.sql(f"SELECT line FROM {lines} LIMIT {HEAD_LINES}").fetchall()
+    head = head_of([line or "" for (line,) in first], given)
+    dialect = dialect_of(head, given)
+    return _Stored(records(lines, dialect, head.above), None, dialect, True)
 
 
-def _cells(separator: str) -> str:
-    """SQL that splits a line: quotes around a cell go, doubled ones inside become one, an open one ends with it."""
-    sign = f"\\x{{{ord(separator):x}}}"
-    cell = f'{sign}("(?:[^"]|"")*"[^{sign}]*|".*|[^{sign}]*)'
-    found = f"regexp_extract_all({_text(separator)} || line, {_text(cell)}, 1)"
-    inside = """replace(regexp_extract(x, '^"((?:[^"]|"")*)"$', 1), '""', '"')"""
-    bare = f"""list_transform({found}, lambda x: CASE WHEN x LIKE '"%"' AND x <> '"' THEN {inside} ELSE x END)"""
-    return f"CASE WHEN contains(line, '\"') THEN {bare} ELSE string_split(line, {_text(separator)}) END"
+def _as_stored(table: str, kinds: Mapping[str, str], form: Dialect, place: str) -> str:
+    """SQL of a table with types of its own: marks of missing cells are missing, and text has no collation.
 
-
-def _cast(column: Column, decimal: str) -> str:
-    """SQL that makes a value of a text, or NULL; whole numbers are not rounded, times are read in the form found."""
-    cell = _names([column.name])
-    kind = duckdb.sqltype(column.kind).id
-    text, value = cell, f"TRY_CAST({cell} AS {column.kind})"
-    if column.form is not None:
-        if "%z" in column.form:
-            text = f"regexp_replace({cell}, 'Z$', '+00:00')"
-        value = f"CAST(TRY_STRPTIME({text}, {_text(column.form)}) AS {column.kind})"
-    elif kind in _WHOLE_NUMBERS:
-        value = f"CASE WHEN regexp_full_match({cell}, '\\s*[+-]?[0-9]+\\s*') THEN {value} END"
-    elif kind == "timestamp with time zone":  # which DuckDB reads with seconds only
-        value = f"TRY_CAST(regexp_replace({cell}, '([T ]..:..)([Z+-])', '\\1:00\\2') AS {column.kind})"
-    elif decimal == "," and kind not in ("varchar", "boolean"):
-        value = f"CASE WHEN NOT contains({cell}, '.') THEN TRY_CAST(replace({cell}, ',', '.') AS {column.kind}) END"
-    if column.plain:
-        value = f"CASE WHEN regexp_full_match(trim({cell}), '{column.plain}') THEN {value} END"
-    return f"{value} AS {cell}"
+    A collation is another notion of equality: two units would be one to the engine, and two to everybody else.
+    """
+    cells = {}
+    own = {column.name: column.missing for column in form.columns}
+    for name, kind in kinds.items():
+        marks = (*form.missing, *own.get(name, ()))
+        cell, text = quoted(name), kind == "VARCHAR" or kind.startswith("ENUM")
+        bare = f"decode(encode(CAST({cell} AS VARCHAR)))" if text and place in ("duckdb", "postgres") else cell
+        if text:
+            cells[name] = held(bare, True, marks, f"trim({bare})" if marks else None)
+        elif kind.startswith(("DECIMAL", "DOUBLE", "FLOAT", *_INTEGERS)):
+            cells[name] = held(bare, False, marks)
+        else:
+            cells[name] = bare
+    changed = [f"{cell} AS {quoted(name)}" for name, cell in cells.items() if cell != quoted(name)]
+    return f"(SELECT * REPLACE ({', '.join(changed)}) FROM {table})" if changed else table
 
 
 @contextlib.contextmanager
@@ -300,9 +331,14 @@ def _readable(memory_limit: str) -> Iterator[None]:
         ) from None
 
 
-def _hashing(key: bytes, arity: int) -> Callable[..., pa.Array]:
+def _place(columns: Sequence[str] | None, unit: str | None) -> int | None:
+    """Where the unit stands among the columns of a hash."""
+    return list(columns).index(unit) if columns is not None and unit is not None and unit in columns else None
+
+
+def _hashing(key: bytes, arity: int, unit: int | None) -> Callable[..., pa.Array]:
     def hashing(*columns: Any) -> pa.Array:
-        return pa.array(hash_rows([column.combine_chunks() for column in columns], key), type=pa.int64())
+        return pa.array(hash_rows([column.combine_chunks() for column in columns], key, unit), type=pa.int64())
 
     # DuckDB counts a function's parameters by its signature.
     names = [inspect.Parameter(f"column{i}", inspect.Parameter.POSITIONAL_ONLY) for i in range(arity)]
@@ -311,15 +347,11 @@ def _hashing(key: bytes, arity: int) -> Callable[..., pa.Array]:
 
 
 def _names(names: Sequence[str]) -> str:
-    return ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+    return ", ".join(map(quoted, names))
 
 
 def _list(values: Sequence[str]) -> str:
-    return "[" + ", ".join(map(_text, values)) + "]"
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+    return "[" + ", ".join(map(literal, values)) + "]"
 
 
 def extension_loaded(connection: duckdb.DuckDBPyConnection, name: str) -> bool:

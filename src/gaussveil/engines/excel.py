@@ -1,23 +1,67 @@
-"""Sheets of Excel files as tables: the first row names the columns, a column holds numbers, times or text."""
+"""Sheets of Excel files as tables of text, which are then read cell by cell as those of a CSV file are.
+
+A number typed as a number is the shortest text that stands for it, a time is ISO 8601. Excel keeps 15 digits: a number
+beyond 2^53 names nobody, for the file does not hold the digits that somebody typed.
+"""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy
 import pyarrow as pa
 
-from gaussveil.engines.csv_files import HEAD_LINES, require_header
+from gaussveil.engines.csv_files import HEAD_LINES, column_names, found_columns, title_rows
+from gaussveil.engines.form import Dialect, Given
 from gaussveil.engines.location import Location
 from gaussveil.engines.whole_files import MOST_CELLS
-from gaussveil.errors import FormatError, MissingDependencyError, SchemaError, SourceError, install
+from gaussveil.errors import FormatError, MissingDependencyError, SourceError, install
+
+_MOST_TITLES = 50
+_EXACT = 2**53
 
 
-def read_excel(location: Location) -> pa.Table:
-    """A sheet, by default the first."""
+class ExcelSheet:
+    """A sheet, by default the first: its form, and its cells as text."""
+
+    def __init__(self, location: Location, given: Given) -> None:
+        rows = _rows(location)
+        text = [[_text(cell, ".") for cell in row] for row in rows[: _MOST_TITLES + 1]]
+        above = title_rows(text) if given.pinned is None else given.pinned.above
+        if above >= len(rows):
+            raise SourceError(f"{Path(location.address).name}: the sheet is empty.")
+        names = column_names([[_text(cell, ".") for cell in rows[above]]])
+        self.dialect = self._form(names, rows[above + 1 :], above, given)
+        decimal = self.dialect.decimal
+        columns = list(zip(*rows[above + 1 :])) or [()] * len(names)
+        self._cells = {name: [_text(cell, decimal) or None for cell in column] for name, column in zip(names, columns)}
+        self._beyond = {
+            name: [_is_number(cell) and abs(cell) >= _EXACT for cell in column] for name, column in zip(names, columns)
+        }
+
+    def texts(self, dialect: Dialect) -> pa.Table:
+        """The cells as text; in a column of text, numbers beyond all digits are missing."""
+        texts = {column.name for column in dialect.columns if column.kind == "VARCHAR"}
+        found = {}
+        for name, cells in self._cells.items():
+            mask = self._beyond[name] if name in texts else [False] * len(cells)
+            found[name] = pa.array([None if hidden else cell for cell, hidden in zip(cells, mask)], pa.string())
+        return pa.table(found)
+
+    @staticmethod
+    def _form(names: Sequence[str], rows: Sequence[Sequence[Any]], above: int, given: Given) -> Dialect:
+        if given.pinned is not None:
+            return given.dialect(names)
+        form = Dialect(decimal=given.decimal or ".", above=above)
+        head = [[_text(cell, form.decimal) for cell in row] for row in rows[:HEAD_LINES]]
+        found = given.typed(found_columns(form, names, head, given))
+        return replace(found, found=("titles", "types of columns"))
+
+
+def _rows(location: Location) -> list[list[Any]]:
     try:
         from python_calamine import CalamineError, CalamineWorkbook
     except ModuleNotFoundError:
@@ -34,45 +78,22 @@ def read_excel(location: Location) -> pa.Table:
     sheet = book.get_sheet_by_name(location.table) if location.table else book.get_sheet_by_index(0)
     if sheet.total_height * sheet.total_width > MOST_CELLS:
         raise SourceError(f"{name}: the sheet is too large to be read at once; save it as CSV.")
-    rows = sheet.to_python()
-    if not rows:
-        raise SourceError(f"{name}: the sheet is empty.")
-    require_header([str(cell) for cell in rows[0]])
-    names = [str(cell).strip() or f"column{place}" for place, cell in enumerate(rows[0])]
-    if len(set(names)) < len(names):
-        raise SchemaError(f"{name}: columns must have names of their own; at least one occurs twice.")
-    return pa.table({name: _column([row[place] for row in rows[1:]]) for place, name in enumerate(names)})
+    rows: list[list[Any]] = sheet.to_python()
+    return rows
 
 
-def _column(cells: Sequence[Any]) -> pa.Array:
-    """Numbers, times or truth values where the first rows hold them, which count as public as in a CSV file; else text.
-
-    Where most are fractions or times, cells that are not are missing, and so are later ones that do not fit: no cell
-    decides whether a table can be read. In text 7 typed as a number is 7 typed as text.
-    """
-    head = [cell for cell in cells[:HEAD_LINES] if cell != ""]
-    fractions = sum(map(_is_number, head)) - sum(map(_is_whole, head))
-    if 2 * fractions > len(head) or (fractions and all(map(_is_number, head))):
-        return pa.array([float(cell) if _is_number(cell) else None for cell in cells], pa.float64())
-    if 2 * sum(map(_is_time, head)) > len(head):  # a cell at midnight is a date
-        clock = any(isinstance(cell, datetime.datetime) for cell in head)
-        times = [numpy.datetime64(cell, "us") if _is_time(cell) else None for cell in cells]
-        return pa.array(times, pa.timestamp("us")).cast(pa.timestamp("us") if clock else pa.date32(), safe=False)
-    if all(map(_is_whole, head)):
-        return pa.array([int(cell) if _is_whole(cell) and abs(cell) < 2**63 else None for cell in cells], pa.int64())
-    if all(isinstance(cell, bool) for cell in head):
-        return pa.array([cell if isinstance(cell, bool) else None for cell in cells], pa.bool_())
-    whole = [int(cell) if isinstance(cell, float) and cell.is_integer() else cell for cell in cells]
-    return pa.array([None if cell == "" else str(cell) for cell in whole], pa.string())
+def _text(cell: Any, decimal: str) -> str:
+    """What a cell would be in a CSV file."""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, int | float):
+        text = str(int(cell)) if float(cell).is_integer() and abs(cell) < _EXACT else repr(float(cell))
+        return text.replace(".", decimal)
+    if isinstance(cell, datetime.datetime):
+        at_midnight = cell.time() == datetime.time()
+        return str(cell.date()) if at_midnight else cell.isoformat(" ")
+    return str(cell)
 
 
 def _is_number(cell: Any) -> bool:
     return isinstance(cell, int | float) and not isinstance(cell, bool)
-
-
-def _is_whole(cell: Any) -> bool:
-    return _is_number(cell) and float(cell).is_integer()
-
-
-def _is_time(cell: Any) -> bool:
-    return isinstance(cell, datetime.date)

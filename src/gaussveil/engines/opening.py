@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from gaussveil.engines.csv_files import given_form
-from gaussveil.engines.location import locate
 from gaussveil.errors import ParameterError
 from gaussveil.statistics.source import Source
-from gaussveil.statistics.unit import as_source
 
 
 def open(
     uri: str | os.PathLike[str],
     *,
     engine: Literal["duckdb", "spark"] = "duckdb",
+    schema: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     separator: str | None = None,
     decimal: str | None = None,
     encoding: str | None = None,
     time_format: str | None = None,
     types: Mapping[str, str] | None = None,
+    missing: str | float | Sequence[str] | None = None,
     memory_limit: str | None = None,
     temp_directory: str | None = None,
     session: Any = None,
@@ -34,7 +33,11 @@ def open(
     Args:
         uri: a file, a folder, ``database#table`` or a URL.
         engine: what reads it.
-        separator, decimal, encoding, time_format, types: how a CSV file is written, where its first lines do not show.
+        schema: a form that was written down (``gaussveil schema``): its file, or what stands in it. With one, every
+            cell is read by itself: what does not fit is missing.
+        separator, decimal, encoding, time_format, types: how a CSV file is written, where nobody wrote its form down.
+            A type is text, whole, number, truth, date, time or instant.
+        missing: marks of missing cells and sentinels, such as -999.
         memory_limit, temp_directory: of DuckDB, before tables spill to disk and where to.
         session, master: of Spark.
     """
@@ -42,11 +45,6 @@ def open(
         name: value for name, value in locals().items() if name not in ("uri", "engine") and value is not None
     }
     if engine == "duckdb":
-        if (location := locate(uri)).kind == "excel":
-            from gaussveil.engines.excel import read_excel
-
-            given_form(location, options.pop("types", None), options)
-            return as_source(read_excel(location))
         from gaussveil.engines.duckdb import DuckDBSource
 
         return DuckDBSource(uri, **options)

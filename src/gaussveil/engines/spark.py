@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import pickle
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -16,14 +14,15 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from gaussveil.engines.csv_files import HEAD_LINES, Column, Dialect, given_form, head_dialect, read_dialect
-from gaussveil.engines.location import Location, locate, refuse_wildcards
+from gaussveil.engines.form import given_form
+from gaussveil.engines.location import locate
 from gaussveil.engines.pieces import cut_files, mixed_columns, read_piece, readable, refuse_mixed
+from gaussveil.engines.spark_tables import held_cells, names_in_sql, read_lines, read_parquet, records_of
 from gaussveil.engines.sql import kept_rows, select_rows
+from gaussveil.engines.typed_columns import require_stored, stored_form
 from gaussveil.engines.whole_files import require_whole
-from gaussveil.errors import MissingDependencyError, ParameterError, SchemaError, SourceError, install
+from gaussveil.errors import MissingDependencyError, SourceError, install
 from gaussveil.statistics.block import Reader
 from gaussveil.statistics.fixed_point import carry
 from gaussveil.statistics.row_hash import hash_rows
@@ -46,12 +45,6 @@ Py4JError: type[Exception] = import_module("py4j.protocol").Py4JError
 _arrow_udf: Callable[..., Any] = arrow_udf  # its stub knows no function of arbitrarily many columns
 _NAMES = itertools.count()
 _TASKS_PER_CORE = 4
-BEYOND = "gaussveil beyond"  # the cell after the last column
-_JAVA_TIMES = {"%d": "d", "%m": "M", "%Y": "yyyy", "%y": "yy", "%H": "H", "%I": "h", "%M": "mm", "%S": "ss"} | {
-    "%p": "a",
-    "%z": "XXXXX",
-    "T": "'T'",
-}
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -71,25 +64,55 @@ class SparkSource(Source):
         types: Mapping[str, str] | None = None,
         session: SparkSession | None = None,
         master: str | None = None,
-        **written: str | None,
+        **said: Any,
     ) -> None:
         self._location = locate(uri)
-        form = given_form(self._location, types, written)
+        self._given = given_form(self._location, types, said)
         if self._location.local:
             require_whole(self._location.files())
         self._session = session or start_session(master)
         self.watch = Watch()
         with _readable():
-            frame, self.dialect = _read(self._session, self._location, types or {}, form)
-            self._table = f"gaussveil_table_{next(_NAMES)}"
-            frame.createOrReplaceTempView(self._table)
             parquet = self._location.local and self._location.kind == "parquet"
             self._mixed = mixed_columns(self._location.files()) if parquet else frozenset()
-            self._schema = to_arrow_schema(frame.schema, timezone="UTC")
+            if self._location.kind == "csv":
+                self._lines, self.dialect, self._above = read_lines(self._session, self._location, self._given)
+            self._shape()
         self.view = View(tuple(self._schema.names))
         self._rows = self._table
         if self._location.local:
             self.watch.check(self.fingerprint())
+
+    def _shape(self) -> None:
+        """Give Spark the table by its form, under a fresh name."""
+        if self._location.kind == "csv":
+            frame, self._schema = records_of(self._lines, self.dialect, self._above)
+        else:
+            frame = read_parquet(self._session, self._location)
+            self._schema = to_arrow_schema(frame.schema, timezone="UTC")
+            self.dialect = stored_form(self._schema, self._given)
+            frame = held_cells(frame, self._schema, self.dialect)
+            if self._given.pinned is not None:
+                require_stored(self._schema, self._given.pinned)
+        self._table = f"gaussveil_table_{next(_NAMES)}"
+        frame.createOrReplaceTempView(self._table)
+
+    def identified(self, unit: str) -> Self:
+        """The same table, its units named by the text of their cells, byte for byte."""
+        kinds = {column.name: column.kind for column in self.dialect.columns}
+        if self._location.kind != "csv" or kinds.get(unit) == "VARCHAR":
+            return self
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.dialect = self.dialect.identified([unit])
+        with _readable():
+            other._shape()
+        return other._with_view(self.view)
+
+    @property
+    def found_form(self) -> tuple[str, ...]:
+        """What of the form nobody wrote down."""
+        return self.dialect.found
 
     @property
     def table_schema(self) -> pa.Schema:
@@ -114,7 +137,7 @@ class SparkSource(Source):
     def _frame(self, columns: Sequence[str], order: Sequence[str] = ()) -> DataFrame:
         """These columns by number: PySpark takes a name with a dot in it for a part of another column."""
         refuse_mixed(self._mixed, self.view.needed(columns, order))
-        frame = self._session.sql(select_rows(self.view, self._rows, _names, columns, order))
+        frame = self._session.sql(select_rows(self.view, self._rows, names_in_sql, columns, order))
         return frame.toDF(*(f"column{k}" for k in range(len(frame.columns))))
 
     def _begin(self) -> None:
@@ -126,13 +149,15 @@ class SparkSource(Source):
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.view = view
-        other._rows = kept_rows(view, self._table, _names, self._hash_function)
+        other._rows = kept_rows(view, self._table, names_in_sql, other._hash_function)
         return other
 
     def _hash_function(self, key: bytes, columns: Sequence[str] | None) -> str:
         """Give Spark the keyed hash of columns under a fresh name."""
         name = f"gaussveil_hash_{next(_NAMES)}"
-        self._session.udf.register(name, _arrow_udf(_hashing(key), "bigint"))
+        unit = self.view.unit
+        place = list(columns).index(unit) if columns is not None and unit is not None and unit in columns else None
+        self._session.udf.register(name, _arrow_udf(_hashing(key, place), "bigint"))
         return name
 
     def _fold(self, statistic: Statistic[Any], reader: Reader) -> State:
@@ -168,7 +193,7 @@ class SparkSource(Source):
         return state
 
     def _units_per_value(self, unit: str, column: str, per_unit: int) -> tuple[pa.Array, Integers]:
-        kind = self._session.sql(f"SELECT {_names([column])} AS value FROM {self._table}").schema[0].dataType
+        kind = self._session.sql(f"SELECT {names_in_sql([column])} AS value FROM {self._table}").schema[0].dataType
 
         def partials(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             values, counts = units_per_value(_renamed(batches, ["unit", "value"]), per_unit)
@@ -258,76 +283,6 @@ def start_session(master: str | None = None) -> SparkSession:
     return session
 
 
-def _read(
-    session: SparkSession, location: Location, types: Mapping[str, str], given: Mapping[str, str]
-) -> tuple[DataFrame, Dialect | None]:
-    # Java keeps the folder it was started in, whatever this process does later.
-    files = [os.path.abspath(file) if location.local else file for file in location.files()]
-    if location.local:
-        refuse_wildcards(files, "*?[]{}\\")
-    # A session may be told to pass over damaged files; a table is whole or refused.
-    whole = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
-    if location.kind == "parquet":
-        if location.local:
-            _require_known_types(files[0])
-        return session.read.options(**whole).parquet(*files), None
-    if location.kind != "csv":
-        raise ParameterError(f"engine 'spark' reads Parquet and CSV. Got {location.kind}: use engine='duckdb'.")
-    if location.local:
-        dialect = read_dialect(files, given)
-    else:
-        dialect = head_dialect([row["value"] for row in session.read.text(files).limit(HEAD_LINES).collect()], given)
-    if dialect.encoding != "utf-8":
-        session.conf.set("spark.sql.legacy.javaCharsets", "true")  # else Spark knows few, none of Windows
-    texts = session.read.options(**whole).csv(
-        files,
-        schema=", ".join(f"{_names([name])} STRING" for name in (*(one.name for one in dialect.columns), BEYOND)),
-        header=True,
-        enforceSchema=True,
-        sep=dialect.separator,
-        encoding=dialect.encoding,
-        escape='"',
-        comment=dialect.comment or None,
-        multiLine=dialect.encoding.startswith(("utf-16", "utf-32")),  # whose lines Spark does not find by bytes
-        mode="PERMISSIVE",
-    )
-    texts = texts.where(f"{_names([BEYOND])} IS NULL")  # a line with too many cells is left out
-    return texts.selectExpr(*(_cast(column, dialect.decimal) for column in dialect.typed(types))), dialect
-
-
-def _cast(column: Column, decimal: str) -> str:
-    """SQL that makes a value of a text, or NULL; as in duckdb.py."""
-    cell = _names([column.name])
-    kind = {"TIMESTAMP": "TIMESTAMP_NTZ", "TIMESTAMPTZ": "TIMESTAMP", "VARCHAR": "STRING"}.get(column.kind, column.kind)
-    text = f"trim({cell})"
-    value = f"try_cast({text} AS {kind})"
-    if column.form is not None:
-        pattern = "".join(_JAVA_TIMES.get(part, part) for part in re.split("(%.)", column.form))
-        time = f"try_to_timestamp({text}, '{pattern}')"
-        value = f"CAST({time} AS {kind})"
-    elif kind == "STRING":
-        value = cell
-    elif kind == "TIMESTAMP":  # which Spark reads with seconds only
-        value = f"try_cast(regexp_replace({text}, '([T ]..:..)([Z+-])', '$1:00$2') AS {kind})"
-    elif decimal == "," and kind in ("DOUBLE", "FLOAT"):
-        value = f"CASE WHEN NOT contains({cell}, '.') THEN try_cast(replace({text}, ',', '.') AS {kind}) END"
-    if column.plain:
-        value = f"CASE WHEN {text} RLIKE '^({column.plain})$' THEN {value} END"
-    return f"{value} AS {cell}"
-
-
-def _require_known_types(file: str) -> None:
-    """Refuse Parquet columns that Spark has no type for; it would refuse the whole table without naming one."""
-    stored = pq.read_metadata(file).schema
-    for column in map(stored.column, range(len(stored))):
-        kind = json.loads(column.logical_type.to_json())
-        if kind["Type"] in ("Float16", "Time") or kind.get("timeUnit") == "nanoseconds":
-            raise SchemaError(
-                f"column {column.path!r} has a type that Spark does not read: write it as 4-byte floats, as a "
-                "timestamp in microseconds or as a number, leave it out, or use engine='duckdb'."
-            )
-
-
 @contextlib.contextmanager
 def _readable() -> Iterator[None]:
     """Say that a table cannot be read without repeating Spark's message, which may quote a value of it."""
@@ -373,9 +328,9 @@ def _enveloped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch([pa.array([envelope.getvalue().to_pybytes()], type=pa.binary())], names=["batches"])
 
 
-def _hashing(key: bytes) -> Callable[..., pa.Array]:
+def _hashing(key: bytes, unit: int | None) -> Callable[..., pa.Array]:
     def hashing(*columns: pa.Array) -> pa.Array:
-        return pa.array(hash_rows(columns, key), type=pa.int64())
+        return pa.array(hash_rows(columns, key, unit), type=pa.int64())
 
     return hashing
 
@@ -389,7 +344,3 @@ def _unpack(packed: bytes, like: State) -> State:
     ends = np.cumsum([like[name].size for name in sorted(like)])
     parts = np.split(values, ends[:-1])
     return {name: part.reshape(like[name].shape) for name, part in zip(sorted(like), parts)}
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join("`" + name.replace("`", "``") + "`" for name in names)

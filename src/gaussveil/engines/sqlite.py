@@ -2,12 +2,14 @@
 
 SQLite lets every cell have a type of its own. The public rule: a cell that is not of its column's declared type is a
 missing value, like a CSV cell that does not parse. DuckDB's own reader would refuse the whole table instead, and the
-refusal would tell of one record.
+refusal would tell of one record. Times are text to SQLite: how they are written, and whether they carry a zone, is what
+the form says, or what most of the first cells show.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -15,6 +17,9 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
+from gaussveil.engines.cell_map import quoted, value
+from gaussveil.engines.csv_files import HEAD_LINES, column_kind, is_missing
+from gaussveil.engines.form import Column, Dialect, Given
 from gaussveil.errors import SourceError
 
 _BATCH_ROWS = 2**14
@@ -23,7 +28,7 @@ _BATCH_ROWS = 2**14
 class SqliteTable:
     """One table: SQL that DuckDB reads it by, and a fresh reader for every pass."""
 
-    def __init__(self, address: str, table: str) -> None:
+    def __init__(self, address: str, table: str, given: Given) -> None:
         self._uri = f"file:{quote(str(Path(address).absolute()))}?mode=ro"
         self._table = _name(table)
         with self._connected() as connection:
@@ -31,12 +36,29 @@ class SqliteTable:
         if not columns:
             raise SourceError(f"the database has no table {table!r}: check the name after '#'.")
         self._kinds = {name: _kind(declared.upper()) for name, declared in columns}
+        times = [self._times(name, given) for name, kind in self._kinds.items() if kind == "time"]
+        pinned = given.pinned is not None or not times
+        self.dialect = Dialect(columns=tuple(times), found=() if pinned else ("forms of times",))
 
     def sql(self, registered: str) -> str:
         """The table as DuckDB shall see it, where the reader is registered under this name."""
-        times = [name for name, kind in self._kinds.items() if kind == "time"]
-        casts = ", ".join(f"TRY_CAST({_name(name)} AS TIMESTAMP) AS {_name(name)}" for name in times)
-        return f"(SELECT * REPLACE ({casts}) FROM {registered})" if times else registered
+        values = [f"{value(column, self.dialect)} AS {quoted(column.name)}" for column in self.dialect.columns]
+        return f"(SELECT * REPLACE ({', '.join(values)}) FROM {registered})" if values else registered
+
+    def _times(self, name: str, given: Given) -> Column:
+        """What a column of times holds: what is said of it, else what most of the first cells are."""
+        said = {column.name: column for column in given.pinned.columns} if given.pinned is not None else {}
+        if name in said or given.pinned is not None:
+            return said.get(name, Column(name, "TIMESTAMP"))
+        if name in given.types:
+            return Column(name, given.types[name])
+        with self._connected() as connection:
+            query = f"SELECT {_CELL['text'].format(_name(name))} FROM {self._table} LIMIT {HEAD_LINES}"
+            counts = Counter(cell for (cell,) in connection.execute(query) if cell is not None)
+        kind, form = column_kind(
+            {cell: n for cell, n in counts.items() if not is_missing(cell, given.missing)}, ".", None
+        )
+        return Column(name, kind, form) if kind in ("DATE", "TIMESTAMP", "TIMESTAMPTZ") else Column(name, "TIMESTAMP")
 
     def reader(self) -> pa.RecordBatchReader:
         """All rows, once."""
@@ -51,7 +73,7 @@ class SqliteTable:
         with self._connected() as connection:
             cursor = connection.execute(f"SELECT {cells} FROM {self._table}")
             while rows := cursor.fetchmany(_BATCH_ROWS):
-                columns = [pa.array(column, kind) for column, kind in zip(zip(*rows), self._schema.types)]
+                columns = [_array(column, kind) for column, kind in zip(zip(*rows), self._schema.types)]
                 yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     @contextmanager
@@ -68,19 +90,30 @@ class SqliteTable:
             ) from None
 
 
-_ARROW = {"integer": pa.int64(), "real": pa.float64(), "text": pa.string(), "time": pa.string(), "blob": pa.binary()}
+_ARROW = {
+    "integer": pa.int64(),
+    "real": pa.float64(),
+    "truth": pa.bool_(),
+    "text": pa.string(),
+    "any": pa.string(),
+    "time": pa.string(),
+    "blob": pa.binary(),
+}
 _CELL = {
     "integer": "CASE typeof({0}) WHEN 'integer' THEN {0} END",
     "real": "CASE WHEN typeof({0}) IN ('integer', 'real') THEN CAST({0} AS REAL) END",
+    "truth": "CASE WHEN typeof({0}) = 'integer' AND {0} IN (0, 1) THEN {0} END",
     "text": "CASE typeof({0}) WHEN 'text' THEN {0} END",
+    "any": "CASE typeof({0}) WHEN 'text' THEN {0} WHEN 'integer' THEN CAST({0} AS TEXT) END",
     "time": "CASE typeof({0}) WHEN 'text' THEN {0} END",
     "blob": "CASE typeof({0}) WHEN 'blob' THEN {0} END",
 }
 
 
 def _kind(declared: str) -> str:
-    """SQLite's own rules of affinity, with times besides; what has no type is text."""
+    """SQLite's own rules of affinity, with times and truth values besides; what has no type is text, or digits."""
     for words, kind in (
+        (("BOOL",), "truth"),
         (("INT",), "integer"),
         (("DATE", "TIME"), "time"),
         (("CHAR", "CLOB", "TEXT"), "text"),
@@ -89,7 +122,11 @@ def _kind(declared: str) -> str:
     ):
         if any(word in declared for word in words):
             return kind
-    return "text"
+    return "any"
+
+
+def _array(cells: tuple[object, ...], kind: pa.DataType) -> pa.Array:
+    return pa.array(cells, pa.int64()).cast(kind) if pa.types.is_boolean(kind) else pa.array(cells, kind)
 
 
 def _text(stored: bytes) -> str | None:

@@ -81,9 +81,11 @@ def read_numbers(path: Path) -> Numbers:
 def _read_csv(path: Path) -> Numbers:
     import numpy as np
 
-    from gaussveil.engines.csv_files import given_form, open_text, read_form
+    from gaussveil.engines.csv_files import read_head
+    from gaussveil.engines.form import given_form
+    from gaussveil.engines.lines import open_text
 
-    form, _ = read_form(str(path), given_form())
+    form = read_head(str(path), given_form()).dialect
     try:
         with open_text(str(path), form.encoding) as stream:
             cells = csv.reader(stream, delimiter=form.separator)

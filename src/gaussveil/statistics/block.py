@@ -207,7 +207,8 @@ def is_number(kind: pa.DataType) -> bool:
     """Whether a column of this type can be summed."""
     kind = _plain_type(kind)
     types = pa.types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind))
+    plainly = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
+    return bool(plainly or types.is_null(kind))  # of a column without any cell nobody knows better
 
 
 def numbers(column: pa.Array) -> NDArray[np.generic]:

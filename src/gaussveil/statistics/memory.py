@@ -117,11 +117,12 @@ class MemorySource(Source):
         if self.view.unit is not None and self.view.max_rows is not None:
             unit = plain(columns[self.view.columns.index(self.view.unit)])
             codes = unit.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
-            kept = (_rank(codes, hash_rows(columns, BOUND_KEY)) < self.view.max_rows) & (codes >= 0)
+            place = self.view.columns.index(self.view.unit)
+            kept = (_rank(codes, hash_rows(columns, BOUND_KEY, place)) < self.view.max_rows) & (codes >= 0)
         if self.view.rate is None:
             return kept
         if self.view.unit is not None:
-            coins = hash_rows([unit], self.view.coin_key)
+            coins = hash_rows([unit], self.view.coin_key, 0)
         else:
             rows = hash_rows(columns, self.view.row_key)
             coins = hash_rows([_numbers(rows), _numbers(_rank(rows, rows))], self.view.coin_key)

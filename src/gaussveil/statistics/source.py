@@ -128,6 +128,18 @@ class Source(Told, ABC):
         groups = ((key, table.take(np.arange(table.num_rows))) for key, table in groups)
         return list(Parallel(n_jobs=jobs)(delayed(_apply)(function, key, table) for key, table in groups))
 
+    @property
+    def found_form(self) -> tuple[str, ...]:
+        """What of the table's form nobody wrote down: it was found in private cells."""
+        return ()
+
+    def identified(self, unit: str) -> Self:
+        """The same table, its units named by the text of their cells where they lie as text, whatever they seem to be.
+
+        100 and 0100 are two homes, and no other home's name makes one of them.
+        """
+        return self
+
     # What every Source can do.
 
     def _facts(self) -> dict[str, str]:
@@ -163,11 +175,12 @@ class Source(Told, ABC):
             raise ParameterError("bounded is called once, before sample.")
         checks.whole("max_rows", max_rows)
         require_columns(self.schema, [unit])
-        if not is_identifier(self.schema.field(unit).type):
-            kind = self.schema.field(unit).type
+        source = self.identified(unit)
+        if not is_identifier(source.schema.field(unit).type):
+            kind = source.schema.field(unit).type
             raise SchemaError(f"privacy unit {unit!r} must be a column of text or integers. Got {kind}.")
-        require_hashable(self.schema, self.view.columns)
-        return self._with_view(replace(self.view, unit=unit, max_rows=int(max_rows)))
+        require_hashable(source.schema, self.view.columns)
+        return source._with_view(replace(self.view, unit=unit, max_rows=int(max_rows)))
 
     def sample(self, rate: float, key: bytes | int | None = None) -> Self:
         """Poisson sample: every privacy unit (every row, where there is none) is in with probability ``rate``.
@@ -211,17 +224,19 @@ class Source(Told, ABC):
         `kept` is a list that one release hands to all its passes: units that fit in memory at once are read once.
         """
         self._require_same_unit(reader.unit)
-        reader.check(self.schema)
-        state = self._fold_units(reader, totals, kept)
+        source = self.identified(reader.unit)
+        reader.check(source.schema)
+        state = source._fold_units(reader, totals, kept)
         self.watch.check(self.fingerprint())
         return state
 
     def units_per_value(self, unit: str, column: str, per_unit: int) -> tuple[pa.Array, Integers]:
         """Values of a column and how many units have each; private, both of them."""
         self._require_same_unit(unit)
-        require_unit(self.schema, unit)
-        require_unit(self.schema, column)
-        found = self._units_per_value(unit, column, per_unit)
+        source = self.identified(unit)
+        require_unit(source.schema, unit)
+        require_unit(source.schema, column)
+        found = source._units_per_value(unit, column, per_unit)
         self.watch.check(self.fingerprint())
         return found
 
@@ -262,7 +277,7 @@ class Source(Told, ABC):
     ) -> list[tuple[Any, Result]]:
         """``function`` of each household's rows (an Arrow table, sorted by ``order``), sorted by household."""
         require_columns(self.schema, [by, *order])
-        results = self._map(function, by, order, jobs)
+        results = self.identified(by)._map(function, by, order, jobs)
         self.watch.check(self.fingerprint())
         return results
 
@@ -271,7 +286,7 @@ class Source(Told, ABC):
         if length < 1 or (step is not None and step < 1):
             raise ParameterError(f"length and step must be positive. Got {length!r} and {step!r}.")
         require_columns(self.schema, [by, order])
-        return self._windows(by, order, length, step or length)
+        return self.identified(by)._windows(by, order, length, step or length)
 
     def _windows(self, by: str, order: str, length: int, step: int) -> Iterator[tuple[Any, pa.Table]]:
         for key, table in split_groups(self.batches(self.view.columns, (by, order)), by):

@@ -33,7 +33,7 @@ from gaussveil.typing import Floats, Integers
 ROW_BITS = 36  # a feature of one row is a multiple of 2**-36: 2**27 rows of one unit in one group fit
 BIN_BITS = 20  # a row in a bin weighs a multiple of 2**-20
 
-_GROUP_KEY = hashlib.blake2b(b"gaussveil: groups kept per unit, version 1", digest_size=32).digest()
+_GROUP_KEY = hashlib.blake2b(b"gaussveil: groups kept per unit, version 2", digest_size=32).digest()
 _BATCH_ROWS = 2**20
 _CHUNK_CELLS = 2**25  # int64 cells held at once, 256 MiB
 
@@ -99,7 +99,7 @@ class UnitCells:
         if len(many) == 0:
             return touched
         unit, group = np.nonzero(touched[many])
-        order = hash_rows([self.units.take(pa.array(many[unit])), pa.array(group)], _GROUP_KEY)
+        order = hash_rows([self.units.take(pa.array(many[unit])), pa.array(group)], _GROUP_KEY, 0)
         places = np.lexsort((group, order, unit))
         starts = np.flatnonzero(np.r_[True, np.diff(unit[places]) > 0])
         rank = np.arange(len(places)) - np.repeat(starts, np.diff(np.r_[starts, len(places)]))
@@ -314,7 +314,7 @@ def units_per_value(batches: Iterable[pa.RecordBatch], per_unit: int) -> tuple[p
     distinct = _distinct(distinct).drop_null()
     unit, value = (plain(distinct.column(name).combine_chunks()) for name in ("unit", "value"))
     codes = unit.dictionary_encode().indices.to_numpy(zero_copy_only=False)
-    order = np.lexsort((hash_rows([unit, value], _GROUP_KEY), codes))
+    order = np.lexsort((hash_rows([unit, value], _GROUP_KEY, 0), codes))
     starts = np.flatnonzero(np.r_[True, np.diff(codes[order]) > 0][: len(order)])
     rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
     encoded = value.take(pa.array(order[rank < per_unit])).dictionary_encode()
