@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gaussveil.engines.form import NOTHING, Column, Dialect, Given
-from gaussveil.engines.lines import open_bytes, open_text
+from gaussveil.engines.text_files import open_bytes, open_text
 from gaussveil.errors import SchemaError, SourceError
 
 SEPARATORS = (",", ";", "\t", "|")

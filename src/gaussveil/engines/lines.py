@@ -7,29 +7,18 @@ is empty is none, and a byte that is no letter of the encoding becomes the mark 
 from __future__ import annotations
 
 import codecs
-import gzip
-import io
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
+
+from gaussveil.engines.text_files import open_bytes
 
 LINE = "line"
 SCHEMA = pa.schema([(LINE, pa.string())])
 MOST_BYTES = 1 << 24
 _BLOCK = 1 << 22
-
-
-def open_bytes(file: str) -> BinaryIO:
-    """A file, unpacked."""
-    return cast(BinaryIO, gzip.open(file, "rb")) if file.lower().endswith(".gz") else open(file, "rb")
-
-
-def open_text(file: str, encoding: str) -> io.TextIOWrapper:
-    """A CSV file as text, unpacked."""
-    mark = "utf-8-sig" if encoding == "utf-8" else encoding
-    return io.TextIOWrapper(open_bytes(file), mark, errors="replace", newline="")
 
 
 def line_reader(files: Sequence[str], encoding: str) -> pa.RecordBatchReader:

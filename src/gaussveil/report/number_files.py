@@ -83,7 +83,7 @@ def _read_csv(path: Path) -> Numbers:
 
     from gaussveil.engines.csv_files import read_head
     from gaussveil.engines.form import given_form
-    from gaussveil.engines.lines import open_text
+    from gaussveil.engines.text_files import open_text
 
     form = read_head(str(path), given_form()).dialect
     try:
