@@ -27,6 +27,7 @@ STOPPED = 130  # what a shell expects after Ctrl-C
 # Every command: where it lives, and its line in the help. Studio and demo stand beside the library: by name alone.
 COMMANDS = {
     "demo": ("gaussveil_town.demo:demo", "A utility's whole job on a simulated town, or on your readings."),
+    "schema": ("gaussveil.cli.schema:schema", "The form of a table: how it is written, for a person to keep."),
     "query": ("gaussveil.cli.query:query", "Counts, means, histograms, quantiles of a table by group."),
     "release": ("gaussveil.cli.release:release_app", "A vector, matrix or time series with noise."),
     "mixture": ("gaussveil.cli.mixture:mixture", "A distribution to sample synthetic rows from and to classify with."),

@@ -13,7 +13,7 @@ from gaussveil.project_file import read_project
 
 KEYS = (
     *("unit", "rows-per-unit", "household", "time", "power", "label", "in", "time-zone", "gaps"),
-    *("ledger", "account", "people", "engine", "separator", "decimal", "encoding", "time-format"),
+    *("ledger", "account", "people", "engine", "separator", "decimal", "encoding", "time-format", "types", "schema"),
 )
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import glob
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -22,6 +23,7 @@ from gaussveil.cli.columns import HOUSEHOLD, READINGS, readings_named, require_n
 from gaussveil.cli.output import waiting
 from gaussveil.errors import FormatError, ParameterError, SchemaError, SourceError
 from gaussveil.files import printable
+from gaussveil.project_file import PROJECT_FILE
 
 if TYPE_CHECKING:
     from gaussveil.statistics import Source
@@ -36,9 +38,13 @@ FILE_OPTIONS = {
     "decimal": "CSV: the decimal mark, '.' or ','.",
     "encoding": "CSV: its encoding, such as windows-1252.",
     "time-format": "CSV: how times are written, such as '%d.%m.%Y %H:%M'.",
+    "types": "CSV: what columns hold, as in home=text,kw=number,time=instant.",
+    "missing": "Marks of missing cells and sentinels, such as -999 or -999,NA.",
+    "schema": "File of the table's form, as `gaussveil schema` writes it.",
 }
 TableAddress = Annotated[str, typer.Argument(metavar="IN", help=TABLE_HELP, show_default=False)]
 TABLES = (".parquet", ".csv", ".csv.gz")
+MARK_OF_A_NUMBER = re.compile(r"[+-]?(\d+[.]?\d*|[.]\d+)([eE][+-]?\d+)?")
 HIGHEST_MEDIAN_KW = 50.0  # no town of homes draws more; watts taken for kilowatts do
 
 
@@ -54,30 +60,58 @@ EngineOption = Annotated[
 ]
 
 
+def open_source(address: str, engine: Engine) -> Any:
+    """The table behind an address that an engine reads."""
+    from gaussveil.engines import open as open_source
+
+    return open_source(address, engine=engine.value)
+
+
 def open_table(address: str, engine: Engine) -> Source:
-    """The Source behind an address; an .npy array is read where it lies."""
+    """The Source behind an address; an .npy array is read where it lies.
+
+    Where nobody wrote down how the table is read, the form that was chosen is told, and how to keep it.
+    """
     import numpy as np
 
-    from gaussveil.engines import open as open_source
     from gaussveil.statistics import as_source
 
     if Path(address).suffix.lower() != ".npy":
-        table = open_source(address, engine=engine.value)
-        dialect = getattr(table, "dialect", None)
-        if words := dialect and dialect.words():
-            change = ", ".join(f"--{name}" for name in FILE_OPTIONS)
-            print(printable(f"{table_name(address)}: {words} (to change: {change})"), file=sys.stderr)
-        return table
+        table = open_source(address, engine)
+        if table.found_form:
+            print(printable(f"{table_name(address)}: read as {table.dialect.all_words()}"), file=sys.stderr)
+            pinned = f"gaussveil schema {spoken(address)} --out {PROJECT_FILE}"
+            print(printable(f"this form was read off the file; to pin it: {pinned}"), file=sys.stderr)
+        return cast("Source", table)
     if engine is not Engine.duckdb:
         raise ParameterError(f"--engine {engine.value} reads tables, not an .npy array; leave the option out")
     try:
-        return as_source(np.load(address, mmap_mode="r", allow_pickle=False))
+        return as_source(_without_marks(np.load(address, mmap_mode="r", allow_pickle=False)))
     except OSError as error:
         raise SourceError(
             f"{local_file(address) or table_name(address)}: cannot be read ({error.strerror or 'not such a file'})"
         ) from None
     except (ValueError, EOFError):
         raise FormatError(f"{address}: not an .npy file of plain numbers; write it with numpy.save") from None
+
+
+def _without_marks(array: Any) -> Any:
+    """An array whose cells that mean missing are missing."""
+    import numpy as np
+
+    from gaussveil.engines.form import given_form
+
+    marks = [float(mark) for mark in given_form().missing if MARK_OF_A_NUMBER.fullmatch(mark)]
+    if not marks or array.dtype.kind not in "biuf":
+        return array
+    return np.where(np.isin(array, marks), np.nan, array)
+
+
+def spoken(address: str) -> str:
+    """An address as a message may repeat it."""
+    from gaussveil.engines.location import spoken_name
+
+    return spoken_name(address)
 
 
 def with_file_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -93,6 +127,8 @@ def with_file_options(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def reading(**given: Any) -> None:
         said = {f"GAUSSVEIL_{name.upper()}": value for name in names if (value := given.pop(name)) is not None}
+        if "GAUSSVEIL_SCHEMA" not in {*said, *os.environ} and (project := Path.cwd() / PROJECT_FILE).is_file():
+            said["GAUSSVEIL_SCHEMA"] = str(project)
         before = {name: os.environ.get(name) for name in said}
         os.environ.update(said)
         own = command.__name__ in OWN_PROGRESS or given.get("json") or given.get("json_output")
@@ -139,13 +175,16 @@ def table_name(address: str) -> str:
     return public_name(address)
 
 
-def read_table(address: str, engine: Engine) -> Any:
-    """The table of a file, as Arrow and in its order; what cannot be read is named. Others go through an engine."""
+def read_table(address: str, engine: Engine, *, identified: str | None = None) -> Any:
+    """The table of a file, as Arrow and in its order; what cannot be read is named. Others go through an engine.
+
+    The column `identified`, where there is one, names whose rows these are: text, byte for byte.
+    """
     from gaussveil.engines.whole_files import read_parquet, require_fitting
 
     path = local_file(address)
     if engine is not Engine.duckdb or path is None or not path.name.lower().endswith(TABLES):
-        return open_table(address, engine)
+        return _named(open_table(address, engine), identified)
     try:
         with path.open("rb"):  # an unreadable file fails here, with the system's own words
             if path.suffix.lower() == ".parquet":
@@ -153,7 +192,11 @@ def read_table(address: str, engine: Engine) -> Any:
     except OSError as error:
         raise SourceError(f"{path}: cannot be read ({error.strerror or 'not such a file'})") from None
     require_fitting(str(path))
-    return open_table(address, engine).table()
+    return _named(open_table(address, engine), identified).table()
+
+
+def _named(table: Source, column: str | None) -> Source:
+    return table.identified(column) if column is not None and column in table.schema.names else table
 
 
 @dataclass(frozen=True)
@@ -175,7 +218,7 @@ class HomesTable:
         """The readings; refused where they are most likely in another unit."""
         from gaussveil.timeseries import read_readings
 
-        table, stated = read_table(address, engine), vars(self)
+        table, stated = read_table(address, engine, identified=self.household), vars(self)
         found = readings_named([str(name) for name in table.schema.names], {name: stated[name] for name in READINGS})
         readings = read_readings(table, **{**stated, **found})
         _check_unit(readings, self.measured_in)

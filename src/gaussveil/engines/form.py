@@ -18,7 +18,7 @@ from typing import Any
 from gaussveil.checks import one_of, refuse
 from gaussveil.engines.location import Location, public_name
 from gaussveil.errors import FormatError, ParameterError, SchemaError
-from gaussveil.project_file import Project, read_project, read_toml
+from gaussveil.project_file import PROJECT_FILE, Project, read_project, read_toml
 
 KINDS = {  # what a column may hold, in words, and in the SQL of the engine that reads cells
     "text": "VARCHAR",
@@ -264,7 +264,7 @@ def _pinned(schema: object, location: Location | None) -> Dialect | None:
         raise ParameterError(f"schema must be a file of a form, or a form. Got {type(said).__name__}.")
     file = Path(said)
     whole = read_toml(file)
-    if "form" not in whole and file.name != "gaussveil.toml":
+    if "form" not in whole and file.name != PROJECT_FILE:
         return form_from(whole, file.name)
     name = "" if location is None else public_name(f"{location.address}#{location.table}".rstrip("#"))
     project: Project = read_project(file)

@@ -143,6 +143,7 @@ class ClassLabelNoise(Mechanism):
         Of a Source the one column is taken that stands beside the public columns `order`, sorted by these. Every
         refusal comes before the debit. The certificate names no label.
         """
+        read = query
         query = ordered_vector("query", query, order)
         plan = self._planned(swap=False)
         position = self._position(label)
@@ -153,7 +154,7 @@ class ClassLabelNoise(Mechanism):
         to_lattice(centre, plan.noises[position].shape, plan.grid)  # refuses here what could not be drawn later
         size = plan.shifts.shape[1]
         said = self._said(f"query of one label, {size} coordinates", centre, draw=draw)
-        return self._publish(said, lambda: like(given, plan.noises[position].add(centre, self.generator)))
+        return self._publish(said, lambda: like(given, plan.noises[position].add(centre, self.generator)), read)
 
     def release_all(self, labels: Sequence[Any], queries: Any = None, *, draw: str | None = None) -> Release[Any]:
         """Debit, draw and certify one row per label, all labels once, in the secret order of `labels`.

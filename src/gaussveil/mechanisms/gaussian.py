@@ -142,7 +142,7 @@ class GaussianRelease(Mechanism):
         plan = self.plan(numbers.shape)
         to_lattice(numbers, plan.noise.shape, plan.noise.grid)  # refuses here what could not be drawn later
         said = self._said(plan, released or f"array of shape {plan.noise.shape}")
-        return self._publish(said, lambda: like(value, plan.draw(numbers, self.generator)))
+        return self._publish(said, lambda: like(value, plan.draw(numbers, self.generator)), value)
 
     @property
     def _is_ball(self) -> bool:

@@ -261,7 +261,7 @@ class LiftedGaussian(Mechanism):
             ),
             {} if self.noise_shape is None else {"noise_shape": np.asarray(self.noise_shape, dtype=float).tolist()},
         )
-        release = self._publish(said, lambda: axes @ (roots * plan.draw(centre, factor, self.generator)))
+        release = self._publish(said, lambda: axes @ (roots * plan.draw(centre, factor, self.generator)), data)
         self.added_variance_ = plan.added_variance
         return release
 

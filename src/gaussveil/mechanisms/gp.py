@@ -232,7 +232,9 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
             },
             model=self._model(columns),
         )
-        release = self._publish(said, lambda: plan.draw(np.clip(mean, -reach, reach), np.diag(spread), self.generator))
+        release = self._publish(
+            said, lambda: plan.draw(np.clip(mean, -reach, reach), np.diag(spread), self.generator), X
+        )
         self.query_points_, self.values_, self.added_variance_ = points, release.value, plan.added_variance
         return self
 

@@ -154,7 +154,7 @@ class PrivateBayesianLogisticRegression(Mechanism, TwoClasses, BaseEstimator):
             ("row_norm, regularization, the number of columns and the two labels are public knowledge",),
             {"row_norm": float(self.row_norm), "regularization": float(self.regularization)},
         )
-        release = self._publish(said, lambda: plan.draw(mean, factor, self.generator))
+        release = self._publish(said, lambda: plan.draw(mean, factor, self.generator), X)
         self.classes_, self.coef_, self.added_variance_ = classes[0], release.value[None, :], plan.added_variance
         return self
 

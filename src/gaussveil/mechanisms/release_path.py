@@ -22,6 +22,7 @@ from gaussveil.accounting.composition import sampler_delta
 from gaussveil.accounting.ledger.rules import PERSONAL
 from gaussveil.accounting.names import one_spelling
 from gaussveil.errors import ParameterError
+from gaussveil.mechanisms.source_rows import form_assumption
 from gaussveil.noise import Generator
 from gaussveil.shown import Shown
 
@@ -165,15 +166,17 @@ class Mechanism(ABC):
         does = next(filter(None, (getattr(self, name, None) for name in ("release", "open", "fit"))))
         return planned(lambda: does(*data, **given))
 
-    def _publish(self, plan: Plan, draw: Callable[[], Value], *, whole: bool = True) -> accounting.Release[Value]:
-        """Debit, draw, certify: the only place that opens a transaction.
+    def _publish(
+        self, plan: Plan, draw: Callable[[], Value], read: object = None, *, whole: bool = True
+    ) -> accounting.Release[Value]:
+        """Debit, draw, certify: the only place that opens a transaction. `read` is the table that was read.
 
         What is `whole` is all that will be released under the certificate, which then carries its digest.
         """
         check_generator(self.generator)
         if not isinstance(self.account, accounting.Account | None):
             checks.refuse("account", 'an account of a ledger, as in Account("town.ledger", "winter")', self.account)
-        draft = self._draft(plan, self._guarantee(plan))
+        draft = self._draft(plan, self._guarantee(plan, read))
         if _planning.get():
             raise _Planned(plan)
         # Keyed names of what is drawn from, one for all accounts of a ledger.
@@ -207,12 +210,17 @@ class Mechanism(ABC):
             return ()
         return (f"each of {one_spelling(self.people, 'people')!r} is at most one {adjacency.unit} of this table",)
 
-    def _guarantee(self, plan: Plan) -> accounting.Guarantee:
-        """The weakest of what the noise, the model and the releases that the plan was built from allow."""
+    def _guarantee(self, plan: Plan, read: object) -> accounting.Guarantee:
+        """The weakest of what the noise, the model and the releases that the plan was built from allow.
+
+        Where nobody wrote down how the table is read, it names that as well: the form was found in private cells.
+        """
         own = accounting.Guarantee.worst_case() if plan.model is None else accounting.Guarantee.model_based(plan.model)
         if self.generator is not None and not self.generator.is_trusted:
             own = accounting.Guarantee.none("seeded")
-        return accounting.Guarantee.least(own, *map(inherited, plan.built_from))
+        weakest = accounting.Guarantee.least(own, *map(inherited, plan.built_from))
+        assumed = form_assumption(read) if weakest.kind != "none" else ""
+        return accounting.Guarantee(weakest.kind, "; ".join(filter(None, (weakest.reason, assumed))))
 
     def __sklearn_clone__(self) -> Self:
         return dataclasses.replace(self)

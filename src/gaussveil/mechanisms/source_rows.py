@@ -16,6 +16,8 @@ from gaussveil.errors import ParameterError, SchemaError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+FOUND_FORM = b"gaussveil: found form"  # of a table's metadata; statistics/source.py writes it
+
 
 def ordered_table(value: Any, order: Sequence[str]) -> Any:
     """The value itself or, of a Source, the columns beside `order` as an Arrow table of floats, sorted by `order`."""
@@ -61,9 +63,21 @@ def sorted_columns(source: Any, order: Sequence[str], leave_out: Sequence[str] =
     if leave_out and len(keys.group_by(keys.column_names).aggregate([])) != len(found):
         raise SchemaError("two rows agree in all columns of the order: name columns that tell every two rows apart.")
     try:
-        return pa.table({name: found[name].cast(pa.float64()) for name in names})
+        kept = {name: found[name].cast(pa.float64()) for name in names}
+        return pa.table(kept, metadata=found.schema.metadata)
     except pa.ArrowInvalid:  # its words quote a value
         raise ParameterError("integer values must be at most 2^53. Clip them by a public rule first.") from None
+
+
+def form_assumption(read: Any) -> str:
+    """What a guarantee assumes of a table whose form nobody wrote down; nothing of one with a pinned form."""
+    found = list(getattr(read, "found_form", ()))
+    metadata = getattr(getattr(read, "schema", None), "metadata", None) or {}
+    if not found and FOUND_FORM in metadata:
+        found = metadata[FOUND_FORM].decode().split(", ")
+    if not found:
+        return ""
+    return f"the form was read off the file: an assumption is that it is public ({', '.join(found)})"
 
 
 def _comparable(key: pa.ChunkedArray) -> pa.ChunkedArray:

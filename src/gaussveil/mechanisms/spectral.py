@@ -181,6 +181,7 @@ class PrivateSpectrum(Mechanism):
         The density is an array or, for a pandas or polars series, a series. Of a Source the one column is taken that
         stands beside the public columns `order`, sorted by these.
         """
+        read = series
         series = ordered_vector("series", series, order)
         library = library_of(series)
         plan, density = self.plan(), self.density(series)
@@ -188,7 +189,7 @@ class PrivateSpectrum(Mechanism):
             raise ParameterError(f"series must be one vector of readings. Got {density.ndim} axes.")
         self.post_process(density)  # refuses here a smoothing that could not be applied later
         to_lattice(density, plan.noise.shape, plan.noise.grid)
-        release = self._publish(self._said(plan), lambda: self.post_process(plan.draw(density, self.generator)))
+        release = self._publish(self._said(plan), lambda: self.post_process(plan.draw(density, self.generator)), read)
         return Release(as_series(library, "density", release.value), release.certificate)
 
     def _said(self, plan: GaussianPlan) -> Plan:

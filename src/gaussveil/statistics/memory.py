@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gaussveil.errors import SchemaError, ShapeError
 from gaussveil.statistics.block import Block, Reader, plain
 from gaussveil.statistics.row_hash import BOUND_KEY, hash_rows
-from gaussveil.statistics.source import Source, View, Watch
+from gaussveil.statistics.source import FOUND_FORM, Source, View, Watch
 
 _BATCH_ROWS = 2**13
 
@@ -39,6 +39,13 @@ class MemorySource(Source):
             kind = pa.from_numpy_dtype(self._data.dtype)
             schema = pa.schema([(f"x{j}", kind) for j in range(self._data.shape[1])])
         return schema if self._label is None else schema.append(pa.field("label", pa.array(self._label[:0]).type))
+
+    @property
+    def found_form(self) -> tuple[str, ...]:
+        """What nobody wrote down of the table that this one was brought from."""
+        metadata = self._data.schema.metadata if isinstance(self._data, pa.Table) else None
+        found = (metadata or {}).get(FOUND_FORM, b"").decode()
+        return tuple(found.split(", ")) if found else ()
 
     def fingerprint(self) -> str:
         """Length, and checksums of the words in memory, labels beside an array included."""

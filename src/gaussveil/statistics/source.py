@@ -28,6 +28,8 @@ from gaussveil.statistics.unit_cells import CellReader, UnitCells, UnitTotals, r
 from gaussveil.typing import Integers
 
 Result = TypeVar("Result")
+FOUND_FORM = b"gaussveil: found form"
+"""Where a table that was brought here says what of its form nobody wrote down."""
 
 
 @dataclass(frozen=True)
@@ -266,7 +268,8 @@ class Source(Told, ABC):
         require_columns(self.schema, [*names, *order])
         rows = list(self.batches(names, tuple(order)))
         self.watch.check(self.fingerprint())
-        return pa.Table.from_batches(rows, schema=pa.schema([self.schema.field(name) for name in names]))
+        table = pa.Table.from_batches(rows, schema=pa.schema([self.schema.field(name) for name in names]))
+        return table.replace_schema_metadata({FOUND_FORM: ", ".join(self.found_form)} if self.found_form else None)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Arrow's protocol, so that what reads frames (``read_readings``) reads a Source as well."""

@@ -57,7 +57,7 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
                 log=getattr(self, "log", None),
             )
 
-        release = self._publish(plan, draw_model)
+        release = self._publish(plan, draw_model, read=X)
         self.model_ = replace(release.value, certificate=release.certificate)
         self.certificate_ = release.certificate
         self.weights_, self.means_, self.covariances_ = self.model_.weights, self.model_.means, self.model_.covariances

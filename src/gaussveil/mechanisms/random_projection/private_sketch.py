@@ -159,7 +159,7 @@ class PrivateSketch(Mechanism):
             matrix, ridge = plan.draw(gram, self.generator)
             return Sketch(matrix, ridge, plan.row_norm, names, plan.rate, library_of(X))
 
-        release = self._publish(said, draw)
+        release = self._publish(said, draw, source)
         self.released_, self.leverage_ = release.value, plan.leverage
         self.sketch_, self.ridge_ = release.value.matrix, release.value.ridge
         return release

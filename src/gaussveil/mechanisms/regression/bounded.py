@@ -166,7 +166,7 @@ class BoundedMechanism(Mechanism):
             draws = Draws(table, shift, self.generator)
             return draw(draws, draws.bounds(given, usable * math.sqrt(AUTO_SHARE)), left)
 
-        return self._publish(plan, drawn)
+        return self._publish(plan, drawn, table.source)
 
 
 def centre_and_scale(bounds: Floats) -> Floats:

@@ -245,7 +245,7 @@ class TableRelease(Mechanism):
             show("reading", 0.0)
             draws.prepare()
             show("drawing", 0.6)
-            return self._publish(plan, lambda: self._draw(plan, draws, library_of(data)))
+            return self._publish(plan, lambda: self._draw(plan, draws, library_of(data)), source)
 
     def rehearsals(self, data: Any) -> list[Release[Any]]:
         """The same release of an empty table of this schema: no row is read and nothing is spent or promised.
