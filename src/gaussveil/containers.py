@@ -1,4 +1,8 @@
-"""What mechanisms accept and give: arrays in and arrays out, frames in and frames of the same library out."""
+"""What mechanisms accept and give: arrays in and arrays out, frames in and frames of the same library out.
+
+One rule for cells, whatever container they come in: a cell is read by itself. A list is never made an array of one
+type, for a single text among its numbers would make text of them all.
+"""
 
 from __future__ import annotations
 
@@ -11,25 +15,69 @@ from numpy.typing import NDArray
 
 from gaussveil.errors import ParameterError, ShapeError
 
+_EXACT = 2**53  # up to which a float is the whole number that somebody wrote
+
 
 def real_array(name: str, value: Any) -> NDArray[Any]:
-    """The numbers of an array, list, or pandas or polars frame or series, in their own type; missing ones are NaN."""
+    """The numbers of an array, list, or pandas or polars frame or series, in their own type; missing ones are NaN.
+
+    Of objects, each that is no number is NaN, and a whole number of any size is some float.
+    """
     if isinstance(value, np.ma.MaskedArray):
         raise ParameterError(f"{name} must not be masked: fill what is missing by a public rule first.")
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        raise ShapeError(f"{name} must be rectangular: every row of the same length.") from None
+    array = uncoerced(value)
+    if array.dtype == object and _is_ragged(array):
+        raise ShapeError(f"{name} must be rectangular: every row of the same length.")
+    if array.dtype == object:
+        array = cell_numbers(array)
     if array.dtype.kind not in "biuf":
         raise ParameterError(f"{name} must hold real numbers only. Got dtype {array.dtype}.")
     return array
 
 
-def reading_of(cell: Any) -> Any:
-    """One number of a list that will be clipped: None is NaN, and a whole number of any size some float."""
+def uncoerced(value: Any) -> NDArray[Any]:
+    """A list as numbers where all of it are numbers, else as objects, each what it is; an array or frame as it is."""
+    if not isinstance(value, list | tuple):
+        return np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.empty(0, dtype=object)
+    return array if array.dtype.kind in "biufc" else np.array(value, dtype=object)
+
+
+def cell_numbers(cells: NDArray[Any]) -> NDArray[np.float64]:
+    """Objects or texts as numbers, each by itself; one that is none is missing."""
+    found = [cell_number(cell) for cell in cells.ravel().tolist()]
+    return np.asarray(found, dtype=np.float64).reshape(cells.shape)
+
+
+def cell_number(cell: Any) -> float:
+    """One cell as a number; a whole number of any size is some float, what is no number is NaN."""
     if isinstance(cell, int):
         return float(min(max(cell, -(2**1000)), 2**1000))
-    return math.nan if cell is None else cell
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def cell_name(cell: Any) -> str | None:
+    """One cell as the name of somebody or of a class: text as it is, a whole number by its digits, else nobody's."""
+    if isinstance(cell, str):
+        return str(cell)
+    if isinstance(cell, bool | np.bool_):
+        return str(bool(cell)).lower()
+    if isinstance(cell, int | np.integer):
+        whole = int(cell)
+        return str(whole) if abs(whole) < 2**128 else None
+    if isinstance(cell, float | np.floating) and abs(cell) < _EXACT and float(cell).is_integer():
+        return str(int(cell))
+    return None
+
+
+def _is_ragged(array: NDArray[Any]) -> bool:
+    return any(isinstance(cell, list | tuple | np.ndarray) for cell in array.ravel().tolist())
 
 
 def like(value: Any, numbers: NDArray[np.float64]) -> Any:

@@ -111,7 +111,8 @@ def test_the_example_runs(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatc
     for step in (*BEFORE.get(command, ()), command):
         prepare(step, folder)
         code, out, err = run(*shlex.split(example(step))[1:])
-        assert (code, err) == (0, ""), step
+        told = [line for line in err.splitlines() if "read as" not in line and "this form was read off" not in line]
+        assert (code, told) == (0, []), step
         assert out
 
 

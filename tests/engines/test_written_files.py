@@ -186,7 +186,7 @@ def _cell(value: str | float | date | None) -> str:
     if isinstance(value, date):
         return f'<c t="d"><v>{value.isoformat()}</v></c>'
     return (
-        f'<c t="inlineStr"><is><t>{value or ""}</t></is></c>'
+        f'<c t="inlineStr"><is><t xml:space="preserve">{value or ""}</t></is></c>'
         if isinstance(value, str | None)
         else f"<c><v>{value}</v></c>"
     )

@@ -20,7 +20,7 @@ SENTINELS = (-99, -999, -9999, -99999, 999, 9999, 99999, 999999)
 
 def schema(
     source: TableAddress,
-    unit: Annotated[str | None, typer.Option(help="Column that names whose rows these are.")] = None,
+    unit: Annotated[str | None, typer.Option(help="Column that names whose row it is.")] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="File to write the form to: gaussveil.toml, or a .toml of its own; else it is printed."),
@@ -34,7 +34,7 @@ def schema(
     Names come from the header; the rest is a look at the first cells, which only the owner may see: read it, correct it
     and keep it. Once kept, every cell is read by itself and no row decides how another is read.
 
-    Example: gaussveil schema readings.csv --unit household --out gaussveil.toml
+    Example: gaussveil schema in.csv --out gaussveil.toml
     """
     from dataclasses import replace
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
+from gaussveil.containers import cell_numbers, uncoerced
 from gaussveil.errors import GaussveilError, ParameterError, SchemaError
 from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import is_number, numbers, plain, require_columns, require_numbers
@@ -60,9 +61,11 @@ class Records:
             raise ParameterError(f"requires y to be passed, but the target y is None: {type(estimator).__name__} fits.")
         X, unit = unit_apart(X, estimator.unit)
         with no_values_quoted("X"):
-            given = validate_data(estimator, X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
+            given = validate_data(estimator, as_cells(X), dtype=None, ensure_all_finite=False, ensure_min_samples=0)
         with no_values_quoted("y"):
-            labels = check_array(y, dtype=None, ensure_2d=False, ensure_all_finite=False, ensure_min_samples=0)
+            labels = check_array(
+                as_cells(y), dtype=None, ensure_2d=False, ensure_all_finite=False, ensure_min_samples=0
+            )
             check_consistent_length(given, labels)
             made = cls(cells_as_numbers(given), read(column_or_1d(labels, warn=True)), "row")
         return made if unit is None else made._one_of_each(unit, estimator.unit)
@@ -117,8 +120,12 @@ def cells_as_numbers(values: NDArray[Any]) -> Floats:
         return np.asarray(values, dtype=np.float64)
     if values.dtype.kind not in "OUS":
         raise SchemaError(f"only numbers are supported. Got cells of type {values.dtype}.")
-    found = [_number(cell) for cell in values.ravel()]
-    return np.asarray(found, dtype=np.float64).reshape(values.shape)
+    return cell_numbers(values)
+
+
+def as_cells(given: Any) -> Any:
+    """A list as an array in which no cell changes what others are; whatever else as it is."""
+    return uncoerced(given) if isinstance(given, list | tuple) else given
 
 
 def is_missing(label: Any) -> bool:
@@ -136,13 +143,6 @@ def clipped_rows(rows: Floats, row_norm: float) -> Floats:
     length = safe * np.sqrt(np.sum((rows / safe) ** 2, axis=1, keepdims=True))
     limit = row_norm * (1 - (rows.shape[1] + 8) * 2.0**-52)
     return np.asarray(rows / safe * np.minimum(safe, limit * (safe / np.where(length > 0, length, 1.0))))
-
-
-def _number(cell: Any) -> float:
-    try:
-        return float(cell)
-    except (TypeError, ValueError, OverflowError):
-        return float("nan")
 
 
 def _columns(table: pa.Table, names: list[str]) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from gaussveil.containers import cell_name, cell_number, cell_numbers, library_of, uncoerced
 from gaussveil.errors import SchemaError, ShapeError
 from gaussveil.statistics.block import Block, Reader, plain
 from gaussveil.statistics.row_hash import BOUND_KEY, hash_rows
@@ -23,7 +25,7 @@ class MemorySource(Source):
 
     def __init__(self, data: Any, *, label: Any = None, view: View | None = None, watch: Watch | None = None) -> None:
         self._data: pa.Table | NDArray[Any] = data if view is not None else _accept(data)
-        self._label: NDArray[Any] | None = label if view is not None or label is None else _column(label, self._data)
+        self._label: pa.Array | None = label if view is not None or label is None else _column(label, self._data)
         if view is None:
             _require_distinct(self.table_schema.names)
         self.view = view or View(tuple(self.table_schema.names))
@@ -38,7 +40,18 @@ class MemorySource(Source):
         else:
             kind = pa.from_numpy_dtype(self._data.dtype)
             schema = pa.schema([(f"x{j}", kind) for j in range(self._data.shape[1])])
-        return schema if self._label is None else schema.append(pa.field("label", pa.array(self._label[:0]).type))
+        return schema if self._label is None else schema.append(pa.field("label", self._label.type))
+
+    def identified(self, unit: str) -> Self:
+        """The same table, its units named by whole numbers where a missing one made floats of them all."""
+        table = self._data
+        if not isinstance(table, pa.Table) or unit not in table.schema.names:
+            return self
+        place = table.schema.get_field_index(unit)
+        if not pa.types.is_floating(table.schema.field(place).type):
+            return self
+        names = pa.array([cell_name(cell) for cell in table.column(place).to_pylist()], pa.string())
+        return type(self)(table.set_column(place, unit, names), label=self._label, view=self.view, watch=self.watch)
 
     @property
     def found_form(self) -> tuple[str, ...]:
@@ -54,7 +67,7 @@ class MemorySource(Source):
         else:
             buffers = [self._data.ravel(order="K").view(np.uint8)]
         if self._label is not None:
-            buffers += _buffers(pa.array(self._label))
+            buffers += _buffers(self._label)
         rows = len(self._data) if not isinstance(self._data, pa.Table) else self._data.num_rows
         return f"{rows}:" + ",".join(_checksum(buffer) for buffer in buffers)
 
@@ -85,7 +98,7 @@ class MemorySource(Source):
         for start in range(0, len(self._data), reader.block_rows):
             here = slice(start, start + reader.block_rows)
             rows = self._data[here] if everything else self._data[here][:, places]
-            labels = None if self._label is None else pa.array(self._label[here])
+            labels = None if self._label is None else self._label.slice(here.start, here.stop - here.start)
             if kept is not None:
                 rows = rows[kept[here]]
                 labels = None if labels is None else labels.filter(pa.array(kept[here]))
@@ -103,7 +116,7 @@ class MemorySource(Source):
 
     def _cells(self, name: str, start: int, end: int) -> pa.Array:
         if name == "label" and self._label is not None:
-            return pa.array(self._label[start:end])
+            return self._label.slice(start, end - start)
         if isinstance(self._data, pa.Table):
             return self._data.column(name).slice(start, end - start).combine_chunks()
         return _numbers(self._data[start:end, int(name[1:])])
@@ -138,20 +151,24 @@ class MemorySource(Source):
 
 def _accept(data: Any) -> pa.Table | NDArray[Any]:
     if isinstance(data, pa.Table):
-        return _stored(data) if any(pa.types.is_string_view(kind) for kind in data.schema.types) else data
+        return _stored(data) if any(_bare_type(kind) != kind for kind in data.schema.types) else data
     if hasattr(data, "__arrow_c_stream__"):
         try:
             table = pa.table(data)
             index = (table.schema.pandas_metadata or {}).get("index_columns", [])  # a pandas index is not a column
             return _stored(table.drop_columns([name for name in index if isinstance(name, str)]))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):  # their words may quote a value
+            table = _frame_by_columns(data)
+            if table is not None:
+                return table
             raise SchemaError(
                 "the frame has a column that mixes types or a type Arrow cannot hold: convert it first."
             ) from None
-    try:
-        array = np.asarray(data)
-    except ValueError:
-        raise ShapeError("data must be a table of rows and columns, every row of the same length.") from None
+    array = uncoerced(data)
+    if array.dtype == object:
+        if any(isinstance(cell, list | tuple | np.ndarray) for cell in array.ravel().tolist()):
+            raise ShapeError("data must be a table of rows and columns, every row of the same length.")
+        array = cell_numbers(array)
     if array.ndim not in (1, 2):
         raise ShapeError(f"data must be a table, or gaussveil.open(...) of its file. Got {array.ndim} dimensions.")
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
@@ -171,17 +188,59 @@ def _require_distinct(names: Sequence[str]) -> None:
 
 
 def _stored(table: pa.Table) -> pa.Table:
-    # Arrow cannot filter string views, which polars uses.
-    kinds = [pa.large_string() if pa.types.is_string_view(kind) else kind for kind in table.schema.types]
-    return table.replace_schema_metadata(None).cast(pa.schema(list(zip(table.schema.names, kinds))))
+    """The table in types that Arrow can filter and compare: categories and extensions as what they stand for."""
+    columns = [pa.chunked_array([_bare(chunk) for chunk in one.chunks], _bare_type(one.type)) for one in table.columns]
+    return pa.table(columns, names=table.schema.names)
 
 
-def _column(label: Any, data: pa.Table | NDArray[Any]) -> NDArray[Any]:
-    array = np.asarray(label)
+def _bare_type(kind: pa.DataType) -> pa.DataType:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _bare_type(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return _bare_type(kind.value_type)
+    return pa.large_string() if pa.types.is_string_view(kind) else kind
+
+
+def _bare(cells: pa.Array) -> pa.Array:
+    if isinstance(cells, pa.ExtensionArray):
+        return _bare(cells.storage)
+    if isinstance(cells, pa.DictionaryArray):
+        return _bare(cells.dictionary).take(cells.indices)
+    return cells.cast(_bare_type(cells.type))
+
+
+def _frame_by_columns(data: Any) -> pa.Table | None:
+    """A pandas frame whose objects are of several types: a column is what most cells are, and the others are missing.
+
+    Arrow refuses such a frame, and the refusal would tell of a single cell.
+    """
+    if library_of(data) != "pandas":
+        return None
+    columns = {}
+    for name in data.columns:
+        cells = data[name]
+        columns[str(name)] = _objects(cells.tolist()) if cells.dtype == object else pa.table(data[[name]]).column(0)
+    return pa.table(columns)
+
+
+def _objects(cells: list[Any]) -> pa.Array:
+    found = [cell for cell in cells if not (cell is None or cell != cell)]
+    numbers = sum(isinstance(cell, Real) and not isinstance(cell, bool) for cell in found)
+    if 2 * numbers > len(found):
+        kept = [cell_number(cell) if isinstance(cell, Real) else None for cell in cells]
+        return pa.array(kept, pa.float64(), from_pandas=True)
+    return pa.array([cell_name(cell) for cell in cells], pa.string())
+
+
+def _column(label: Any, data: pa.Table | NDArray[Any]) -> pa.Array:
+    """Labels beside the data; of objects each is text, a number by its digits, or no label at all."""
+    array = uncoerced(label)
     rows = data.num_rows if isinstance(data, pa.Table) else len(data)
     if array.shape != (rows,):
         raise ShapeError("label must be one column with as many rows as the data.")
-    return array
+    if array.dtype == object:
+        return pa.array([cell_name(cell) for cell in array.tolist()], pa.string())
+    return pa.array(array.tolist() if array.dtype.kind == "U" else array)
 
 
 def _numbers(array: NDArray[Any]) -> pa.Array:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from gaussveil import checks
+from gaussveil.containers import cell_name, uncoerced
 from gaussveil.errors import ParameterError, SchemaError, ShapeError
 from gaussveil.statistics.memory import MemorySource
 from gaussveil.statistics.source import Source
@@ -87,8 +87,14 @@ def bounded_source(data: Any, label: Any, unit: Unit | None) -> Source:
 
 
 def _identifiers(unit: Any) -> pa.Array:
-    try:
-        found = unit if isinstance(unit, pa.Array) else pa.array(np.asarray(unit), from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):  # their words may quote a value
-        raise SchemaError("unit must be a column's name or one identifier per row, all text or all integers.") from None
-    return found
+    """Identifiers beside a table: text, or whole numbers, which are their digits; what is neither is nobody's."""
+    if isinstance(unit, pa.Array | pa.ChunkedArray):
+        return unit
+    array = uncoerced(unit)
+    if array.ndim != 1:
+        raise ShapeError("unit must hold one identifier per row of the table.")
+    if array.dtype.kind in "iu":
+        return pa.array(array)
+    if array.dtype.kind not in "OfU":
+        raise SchemaError("unit must be a column's name or one identifier per row, text or whole numbers.")
+    return pa.array([cell_name(cell) for cell in array.tolist()], pa.string())

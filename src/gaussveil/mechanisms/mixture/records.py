@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
+from gaussveil.containers import uncoerced
 from gaussveil.errors import ParameterError, SchemaError, ShapeError
 from gaussveil.mechanisms.records import cells_as_numbers
 from gaussveil.statistics import Labels, Reader, Source, as_source
@@ -108,10 +109,9 @@ def _plain_array(data: Any) -> Any:
     """A list or array of objects as one of numbers, what is none missing, not refused; others as they are."""
     if isinstance(data, Source) or hasattr(data, "__arrow_c_stream__"):
         return data
-    try:
-        array = np.asarray(data)
-    except ValueError:
-        raise ShapeError("X must be rectangular: every row of the same length.") from None
+    array = uncoerced(data)
+    if array.dtype == object and array.ndim == 1 and any(isinstance(row, list | tuple) for row in array):
+        raise ShapeError("X must be rectangular: every row of the same length.")
     if array.dtype.kind == "c":
         raise SchemaError("Complex data not supported: X must hold real numbers.")
     # One cell may have made a list text; whoever hands over an array of text has told its type.
@@ -122,7 +122,7 @@ def _plain_array(data: Any) -> Any:
 
 
 def _label_array(labels: Any, classes: Sequence[Any] | int | None) -> NDArray[Any]:
-    array = np.asarray(labels)
+    array = uncoerced(labels)
     if array.ndim == 2 and array.shape[1] == 1:
         warnings.warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, stacklevel=4)
         array = array[:, 0]

@@ -18,6 +18,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from gaussveil.containers import uncoerced
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.logistic import TwoClasses, class_signs, public_classes
 from gaussveil.mechanisms.noisy_sums import noise_design
@@ -110,7 +111,7 @@ class PrivateLogisticRegression(BoundedMechanism, TwoClasses, BaseEstimator):
             if y is None:
                 raise ParameterError("requires y to be passed, but the target y is None: a classifier has labels.")
             with no_values_quoted("y"):
-                labels = column_or_1d(np.asarray(y), warn=True)
+                labels = column_or_1d(uncoerced(y), warn=True)
                 classes = public_classes(self.classes, labels)
             table, group = Table.of(self, X, class_signs(labels, classes), supervised=True), Labels("y0", [-1.0, 1.0])
         group.value_set(table.source.schema.field(group.column).type)  # refuses before anything is debited

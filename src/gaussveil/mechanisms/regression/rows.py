@@ -15,7 +15,7 @@ import pyarrow as pa
 from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
 from gaussveil.errors import ParameterError, SchemaError
-from gaussveil.mechanisms.records import cells_as_numbers, no_values_quoted, unit_apart
+from gaussveil.mechanisms.records import as_cells, cells_as_numbers, no_values_quoted, unit_apart
 from gaussveil.statistics import Block, ExactSum, FixedPoint, Source, Statistic, as_source
 from gaussveil.statistics.block import require_columns, require_numbers
 from gaussveil.statistics.fixed_point import PRODUCT_BITS, add_parts, column_norms, cross_products, scaled
@@ -52,12 +52,14 @@ class Table:
             raise ParameterError(f"requires y to be passed, but the target y is None: {type(estimator).__name__} fits.")
         X, unit = unit_apart(X, estimator.unit)
         with no_values_quoted("X"):
-            given = validate_data(estimator, X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
+            given = validate_data(estimator, as_cells(X), dtype=None, ensure_all_finite=False, ensure_min_samples=0)
             rows = cells_as_numbers(given)
         columns = {f"x{j}": column for j, column in enumerate(rows.T)}
         if supervised:
             with no_values_quoted("y"):
-                labels = check_array(y, dtype=None, ensure_2d=False, ensure_all_finite=False, ensure_min_samples=0)
+                labels = check_array(
+                    as_cells(y), dtype=None, ensure_2d=False, ensure_all_finite=False, ensure_min_samples=0
+                )
                 check_consistent_length(rows, labels)
                 columns |= {f"y{j}": each for j, each in enumerate(np.atleast_2d(cells_as_numbers(labels).T))}
         table = pa.table({name: np.ascontiguousarray(column) for name, column in columns.items()})

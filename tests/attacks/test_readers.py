@@ -1,0 +1,234 @@
+"""Attacks on readers: one unit writes what it likes, and nobody else's cells may change by it, nor any refusal.
+
+With a pinned form this holds for every unit, also for one with most of the rows. Without one, who a row belongs to and
+which days are months hold all the same; what else was found in the cells is named by the guarantee.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gaussveil.engines import open
+from gaussveil.mechanisms import Count, TableRelease
+from gaussveil.noise import SeededGenerator
+from gaussveil.statistics import Moments, Source, as_source
+
+from ..engines.test_written_files import cells, sheet
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+Opener = Callable[..., Source]
+FORM: dict[str, Any] = {
+    "separator": ";",
+    "decimal": ",",
+    "encoding": "utf-8",
+    "missing": ["-999"],
+    "columns": {"home": "text", "time": {"type": "time", "format": "%d/%m/%Y %H:%M"}, "city": "text", "kw": "number"},
+}
+HONEST = [
+    f"{k:03d};{1 + k % 12:02d}/03/2024 {k % 24:02d}:00;{('Bern', 'Zürich')[k % 2]};{k / 8}".replace(".", ",")
+    for k in range(60)
+]
+# Lines of one unit, whose cells say V where they say anything.
+HOSTILE: dict[str, list[bytes]] = {
+    "days after the twelfth": [f"V;{day}/03/2024 00:00;Bern;1".encode() for day in range(13, 31)],
+    "months after the twelfth": [f"V;03/{day}/2024 00:00;Bern;1".encode() for day in range(13, 31)],
+    "decimal points": [f"V;01/03/2024 00:00;Bern;{k}.125".encode() for k in range(200)],
+    "letters of another encoding": [b"V;01/03/2024 00:00;Z\xfcrich;1"] * 200,
+    "commas": [b"V,01/03/2024 00:00,Bern,1,2,3,4"] * 200,
+    "numbers as names": [f"{10**19 + k};01/03/2024 00:00;Bern;1".encode() for k in range(200)],
+    "junk": [f"V;x{k};y{k};z{k}".encode() for k in range(300)],
+    "quotes": [b'"V;01/03/2024 00:00;Bern;1', b'V;";";1', b'"V""";01/03/2024 00:00;"Bern;1'],
+    "bytes of none": [b"V\0;01/03/2024 00:00;\0;1\0", b"V\x01;\x02;\x03;\x1f", b"V\x85;\xff\xfe;\xf0;\xc3"],
+    "ends of lines": [b"V;01/03/2024\r 00:00;Bern;1", b"V\r", b"\x0bV;;\x0c;"],
+    "a cell of megabytes": [b"V;01/03/2024 00:00;" + b"x" * 3_000_000 + b";1"],
+    "a line beyond all lines": [b"V;" + b"x" * 17_000_000],
+    "thousands of cells": [b"V" + b";" * 21_000],
+    "the names again": [b"home;time;city;kw"],
+    "comments": [b"# V;01/03/2024 00:00;Bern;1"],
+    "a mark at the beginning": [b"\xef\xbb\xbfV;01/03/2024 00:00;Bern;1"],
+}
+
+
+@pytest.fixture(params=["duckdb", "spark"])
+def reader(request: pytest.FixtureRequest) -> Opener:
+    if request.param == "duckdb":
+        return open
+    session = request.getfixturevalue("spark")
+    return lambda path, **said: open(path, engine="spark", session=session, **said)
+
+
+def honest_rows(source: Source) -> list[tuple[Any, ...]]:
+    """The cells of everybody but the hostile unit, of which each is known by a name of three digits."""
+    rows = [tuple(row.values()) for row in source.table(["home", "time", "city", "kw"]).to_pylist()]
+    return sorted((row for row in rows if row[0] and row[0].isdecimal() and len(row[0]) == 3), key=lambda row: row[0])
+
+
+def written(path: Path, *hostile: bytes) -> Path:
+    lines = [line.encode() for line in HONEST]
+    path.write_bytes(b"\n".join([b"home;time;city;kw", *lines[:30], *hostile, *lines[30:], b""]))
+    return path
+
+
+def test_with_a_pinned_form_nobody_changes_anybody_elses_cells(reader: Opener, tmp_path: Path) -> None:
+    expected = honest_rows(reader(written(tmp_path / "t.csv"), schema=FORM))
+    assert [len(expected), expected[13]] == [60, ("013", datetime(2024, 3, 2, 13), "Zürich", 1.625)]
+    for name, lines in HOSTILE.items():
+        source = reader(written(tmp_path / "v.csv", *lines), schema=FORM)
+        assert honest_rows(source) == expected, name
+        assert source.found_form == ()
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_without_one_units_and_days_hold_all_the_same(tmp_path: Path, name: str) -> None:
+    """`time` stays text whatever hostile cells say, and who a row belongs to is text, byte for byte."""
+    source = open(written(tmp_path / "t.csv"), separator=";", encoding="utf-8")
+    attacked = open(written(tmp_path / "v.csv", *HOSTILE[name]), separator=";", encoding="utf-8")
+    before, after = (honest_rows(one.identified("home")) for one in (source, attacked))
+    assert [row[:3] for row in before] == [row[:3] for row in after]
+    assert all(isinstance(row[1], str) for row in after)
+    assert "types of columns" in attacked.found_form
+
+
+def test_a_hostile_name_does_not_make_two_homes_of_one_nor_one_of_two(tmp_path: Path) -> None:
+    for rows in (["100", "0100", "7", "007"], ["100", "0100", "7", "007", "V"], ["100", "0100", "7.0", "1e2", "NaN"]):
+        (tmp_path / "t.csv").write_text("home,kw\n" + "".join(f"{name},1\n" * 3 for name in rows))
+        assert open(tmp_path / "t.csv").bounded("home", 1).row_count() == len(rows)
+    for number, rows in enumerate((["1", "2"], ["01", "A17"], ["1.0"])):
+        (tmp_path / f"part{number}.csv").write_text("home,kw\n" + "".join(f"{name},1\n" for name in rows))
+    assert open(tmp_path / "part*.csv").bounded("home", 1).row_count() == 5
+
+
+def test_a_hostile_sheet_changes_nobody_elses_cells(tmp_path: Path) -> None:
+    form = {"columns": {"home": "text", "time": "time", "kw": "number"}, "above": 1}
+    title, names = cells("Readings"), cells("home", "time", "kw")
+    honest = [cells(f"{k:03d}", datetime(2024, 3, 1, k), k / 8) for k in range(24)]
+    expected = open(sheet(tmp_path / "t.xlsx", title + names + "".join(honest)), schema=form).table().to_pylist()
+    for hostile in (cells("V", "x", "y"), cells(1e300, True, datetime(2024, 3, 1)), cells("", "", ""), cells("V")):
+        attacked = sheet(tmp_path / "v.xlsx", title + names + "".join(honest[:12] + [hostile] * 40 + honest[12:]))
+        rows = open(attacked, schema=form).table().to_pylist()
+        assert [row for row in rows if (row["home"] or "").isdecimal() and len(row["home"]) == 3] == expected
+    assert expected[3] == {"home": "003", "time": datetime(2024, 3, 1, 3), "kw": 0.375}
+
+
+def test_marks_of_missing_cells_are_missing_in_every_format(tmp_path: Path) -> None:
+    columns = {"home": ["a", "b", "c"], "kw": [1.5, -999.0, 2.5], "n": [1, 2, -999]}
+    table = pa.table(columns)
+    pq.write_table(table, tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("home,kw,n\na,1.5,1\nb,-999.0,2\nc,2.5,-999\n")
+    with closing(duckdb.connect(str(tmp_path / "t.duckdb"))) as database:
+        database.register("given", table)
+        database.execute("CREATE TABLE t AS SELECT * FROM given")
+    with closing(sqlite3.connect(tmp_path / "t.sqlite")) as lite, lite:
+        lite.execute("CREATE TABLE t (home TEXT, kw REAL, n INTEGER)")
+        lite.executemany("INSERT INTO t VALUES (?, ?, ?)", list(zip(*columns.values())))
+    sheet(tmp_path / "t.xlsx", cells("home", "kw", "n") + "".join(cells(*row) for row in zip(*columns.values())))
+    for name in ("t.parquet", "t.csv", "t.duckdb#t", "t.sqlite#t", "t.xlsx"):
+        rows = open(tmp_path / name, missing=-999).table(order=["home"]).to_pydict()
+        assert rows == {"home": ["a", "b", "c"], "kw": [1.5, None, 2.5], "n": [1, 2, None]}, name
+
+
+NAMES = ["a", "A", "é", "e\u0301", "0100", "100", str(2**53 + 1), str(2**53), str(10**18 + 1), str(10**18), " a", "ﬁ"]
+
+
+def awkward() -> pa.Table:
+    """Names that collations, types and spellings would merge, and numbers of every kind."""
+    count = 20 * len(NAMES)
+    rng = np.random.default_rng(11)
+    kw = rng.normal(size=count)
+    return pa.table(
+        {
+            "home": [NAMES[k % len(NAMES)] for k in range(count)],
+            "kw": pa.array(kw, mask=np.arange(count) % 17 == 0),
+            "n": pa.array(rng.integers(-50, 50, size=count), mask=np.arange(count) % 19 == 0),
+            "on": pa.array(rng.integers(0, 2, size=count).astype(bool)),
+            "time": pa.array([datetime(2024, 3, 31, k % 24, 30) for k in range(count)]).cast(pa.timestamp("us")),
+        }
+    )
+
+
+def everywhere(table: pa.Table, folder: Path) -> dict[str, Callable[[], Source]]:
+    """The same table in every place."""
+    rows = table.to_pylist()
+    pq.write_table(table, folder / "t.parquet")
+    coded = table.set_column(0, "home", table["home"].combine_chunks().dictionary_encode())
+    pq.write_table(coded, folder / "coded.parquet")
+    text = [[_text(cell) for cell in row.values()] for row in rows]
+    (folder / "t.csv").write_text("\n".join(["home,kw,n,on,time", *map(",".join, text), ""]), encoding="utf-8")
+    with closing(duckdb.connect(str(folder / "t.duckdb"))) as database:
+        database.register("given", table)
+        kinds = 'kw DOUBLE, n BIGINT, "on" BOOLEAN, time TIMESTAMP'
+        database.execute(f"CREATE TABLE t (home VARCHAR COLLATE NOCASE, {kinds})")
+        database.execute(f"CREATE TABLE u (home VARCHAR COLLATE NFC, {kinds})")
+        database.execute("INSERT INTO t SELECT * FROM given")
+        database.execute("INSERT INTO u SELECT * FROM given")
+    with closing(sqlite3.connect(folder / "t.sqlite")) as lite, lite:
+        lite.execute('CREATE TABLE t (home TEXT COLLATE NOCASE, kw REAL, n INTEGER, "on" BOOLEAN, time TIMESTAMP)')
+        lite.executemany(
+            "INSERT INTO t VALUES (?, ?, ?, ?, ?)", [(*list(row.values())[:4], str(row["time"])) for row in rows]
+        )
+    sheet(folder / "t.xlsx", cells(*table.column_names) + "".join(cells(*row.values()) for row in rows))
+    names = ("t.parquet", "coded.parquet", "t.csv", "t.duckdb#t", "t.duckdb#u", "t.sqlite#t", "t.xlsx")
+    return {"memory": lambda: as_source(table), **{name: lambda name=name: open(folder / name) for name in names}}
+
+
+def _text(cell: object) -> str:
+    return "" if cell is None else str(cell).lower() if isinstance(cell, bool) else str(cell)
+
+
+def outcome(source: Source) -> dict[str, Any]:
+    """Exact sums by unit, by group and of a sample, which all depend on what a unit is and on every hash."""
+    kept = source.bounded("home", 3)
+    sums = kept.aggregate(Moments(clip=60.0), columns=["kw", "n"])
+    sample = source.bounded("home", 5).sample(0.5, 3)
+    release = TableRelease(
+        epsilon=1.0,
+        delta=1e-6,
+        unit="home",
+        answers=[Count()],
+        groups_per_unit=2,
+        generator=SeededGenerator(2),
+        by={"on": _on()},
+    ).release(source)
+    return {
+        "kept": sums.total.limbs.tolist(),
+        "rows": kept.row_count(),
+        "sample": sample.row_count(),
+        "homes": sorted(home for home, _ in source.map_groups(len, by="home")),
+        "counts": release.value.column("count").to_pylist(),
+    }
+
+
+def _on() -> Any:
+    from gaussveil.statistics import value_of
+
+    return value_of("on", [False, True])
+
+
+def test_one_table_of_awkward_content_has_the_same_exact_sums_everywhere(tmp_path: Path, spark: Any) -> None:
+    table = awkward()
+    places = everywhere(table, tmp_path)
+    for name in ("t.csv", "t.parquet"):
+        places[f"{name} on Spark"] = lambda name=name: open(tmp_path / name, engine="spark", session=spark)
+    expected = outcome(places["memory"]())
+    assert expected["homes"] == sorted(NAMES)
+    for name, place in places.items():
+        assert outcome(place()) == expected, name
+
+
+def test_a_table_without_rows_is_answered_everywhere(tmp_path: Path) -> None:
+    for name, place in everywhere(awkward().slice(0, 0), tmp_path).items():
+        source = place()
+        assert source.bounded("home", 3).row_count() == 0, name
+        assert source.aggregate(Moments(clip=5.0), columns=["kw", "n"]).count.integers().tolist() == [0], name
