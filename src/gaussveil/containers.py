@@ -71,7 +71,7 @@ def cell_name(cell: Any) -> str | None:
     if isinstance(cell, int | np.integer):
         whole = int(cell)
         return str(whole) if abs(whole) < 2**128 else None
-    if isinstance(cell, float | np.floating) and abs(cell) < _EXACT and float(cell).is_integer():
+    if isinstance(cell, float | np.floating) and abs(float(cell)) < _EXACT and float(cell).is_integer():
         return str(int(cell))
     return None
 

@@ -132,7 +132,6 @@ def test_without_an_output_the_plan_is_told_and_nothing_read(run: Run, tmp_path:
         (("--mean", "kw", "--between", "1,2,3"), "LOW,HIGH"),
         ((), "query must ask for something: --count"),
         (("--count", "--by", "zone=north,south"), "--by must separate values by |"),
-        (("--count", "--by", "hour(time)", "--time-zone", "Europe/Zurich"), "leave time_zone (--time-zone) out"),
     ],
 )
 def test_mistakes_are_one_line_and_cost_nothing(

@@ -41,7 +41,7 @@ WHOLE_KINDS = {
 _OTHER_KINDS = {*WHOLE_KINDS, *KINDS.values(), "FLOAT"}
 _TIMES = {"DATE", "TIMESTAMP", "TIMESTAMPTZ"}
 WRITTEN = ("separator", "decimal", "encoding", "time_format")
-_KEYS = (*WRITTEN, "above", "comment", "missing", "unit", "people", "time_zone", "columns")
+_KEYS = (*WRITTEN, "above", "comment", "missing", "unit", "people", "columns")
 _SAID_ELSEWHERE = ("types", "missing", "schema")
 
 
@@ -79,7 +79,6 @@ class Dialect:
     unclear: tuple[tuple[str, str], ...] = ()  # columns that stay text, and why
     missing: tuple[str, ...] = ()
     unit: str | None = None
-    time_zone: str | None = None
     found: tuple[str, ...] = ()
     """What nobody said: it was found in the first lines, which are private."""
 
@@ -113,7 +112,7 @@ class Dialect:
     def toml(self) -> dict[str, Any]:
         """As a form says it; what nobody needs to say is left out."""
         usual = Dialect()
-        names = ("separator", "decimal", "encoding", "above", "comment", "missing", "unit", "time_zone")
+        names = ("separator", "decimal", "encoding", "above", "comment", "missing", "unit")
         said = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(usual, name)}
         return {
             "separator": self.separator,
@@ -298,7 +297,6 @@ def form_from(said: Mapping[str, Any], place: str) -> Dialect:
         columns=tuple(columns),
         missing=_marks(known.get("missing")),
         unit=known.get("unit"),
-        time_zone=known.get("time_zone"),
     )
 
 

@@ -38,7 +38,7 @@ def stored_form(schema: pa.Schema, given: Given) -> Dialect:
     for field in schema:
         word = word_of(field.type)
         columns.append(Column(field.name, KINDS.get(word, word), None, own.get(field.name, ())))
-    return Dialect(columns=tuple(columns), missing=pinned.missing, unit=pinned.unit, time_zone=pinned.time_zone)
+    return Dialect(columns=tuple(columns), missing=pinned.missing, unit=pinned.unit)
 
 
 def require_stored(schema: pa.Schema, pinned: Dialect) -> None:

@@ -1,7 +1,8 @@
 """Public keys: how a row of a table finds its group, by lists and functions that are known without the data.
 
 A row whose cell is missing, or whose value is not among the public ones, belongs to no group and is left out. Clocks
-of columns with a time zone are read in UTC unless `time_zone` names another; clocks without one are taken as they are.
+of columns with a time zone are read in UTC unless `time_zone` names another; clocks without one are taken as they are,
+and a `time_zone` says which wall clock that is.
 DAY+CLOCK names a column of dates and one of times of day.
 """
 
@@ -95,7 +96,7 @@ class _OnClock(Key):
             raise ParameterError(f"time_zone must be a name such as 'Europe/Zurich'. Got {self.time_zone!r}.")
 
     def check(self, schema: pa.Schema) -> None:
-        """Refuse a column without dates, and a time zone for clocks that have none."""
+        """Refuse a column without dates."""
         require_columns(schema, [self.column])
         kind = schema.field(self.column).type
         if not (pa.types.is_timestamp(kind) or (pa.types.is_date(kind) and not self._needs_time)):
@@ -103,11 +104,6 @@ class _OnClock(Key):
             advice = "say how they are written (time_format, --time-format), or convert it."
             advice = "write them as 2024-03-31 12:00; seconds since a day are not read." if number else advice
             raise SchemaError(f"column {self.column!r} must hold dates with times. Got {kind}: {advice}")
-        if self.time_zone is not None and getattr(kind, "tz", None) is None:
-            raise SchemaError(
-                f"time_zone is for times that carry a zone; the clock of {self.column!r} is taken as it is: leave "
-                "time_zone (--time-zone) out."
-            )
 
     @property
     def _needs_time(self) -> bool:
