@@ -119,7 +119,11 @@ def mapped(batches: Iterator[pa.RecordBatch], query: str, schema: pa.Schema) -> 
     connection = _connection()
     for batch in batches:
         connection.register(LINES, pa.Table.from_batches([batch]))
-        yield from connection.sql(query).to_arrow_table().cast(schema).to_batches()
+        try:
+            found = connection.sql(query).to_arrow_table().cast(schema)
+        except (duckdb.Error, pa.ArrowException) as error:  # whose words may quote a cell, and reach a cluster's logs
+            raise RuntimeError(f"lines could not be read ({type(error).__name__})") from None
+        yield from found.to_batches()
 
 
 def _connection() -> duckdb.DuckDBPyConnection:

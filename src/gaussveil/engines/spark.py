@@ -19,6 +19,7 @@ from gaussveil.engines.form import given_form
 from gaussveil.engines.location import locate
 from gaussveil.engines.pieces import cut_files, mixed_columns, read_piece, readable, refuse_mixed
 from gaussveil.engines.spark_tables import held_cells, names_in_sql, read_lines, read_parquet, records_of
+from gaussveil.engines.spill import spill_folder
 from gaussveil.engines.sql import kept_rows, select_rows
 from gaussveil.engines.typed_columns import require_stored, stored_form
 from gaussveil.engines.whole_files import require_whole
@@ -32,7 +33,7 @@ from gaussveil.statistics.unit_cells import CellReader, UnitCells, UnitTotals, u
 from gaussveil.typing import Integers
 
 try:
-    from pyspark.errors import PySparkException
+    from pyspark.errors import PySparkException, PySparkImportError
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.pandas.functions import arrow_udf
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -44,6 +45,13 @@ Py4JError: type[Exception] = import_module("py4j.protocol").Py4JError
 
 _arrow_udf: Callable[..., Any] = arrow_udf  # its stub knows no function of arbitrarily many columns
 _NAMES = itertools.count()
+
+
+class _Process:
+    """What lives as long as this process, as a session does."""
+
+
+_OF_THIS_PROCESS = _Process()
 _TASKS_PER_CORE = 4
 
 Batches = Iterator[pa.RecordBatch]
@@ -271,6 +279,8 @@ def start_session(master: str | None = None) -> SparkSession:
         # One process: no name look-ups, and no more shuffle partitions than are worth a task.
         options |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
         options |= {"spark.sql.shuffle.partitions": "8"}
+        if "SPARK_LOCAL_DIRS" not in os.environ:  # what does not fit in memory: for the owner alone, and swept
+            options |= {"spark.local.dir": spill_folder(_OF_THIS_PROCESS)}
     for name, value in options.items():
         builder = builder.config(name, value)
     try:
@@ -288,6 +298,10 @@ def _readable() -> Iterator[None]:
     """Say that a table cannot be read without repeating Spark's message, which may quote a value of it."""
     try:
         yield
+    except PySparkImportError:
+        raise MissingDependencyError(
+            "Spark needs pandas and pyarrow of its own choice: pip install 'gaussveil[spark]'."
+        ) from None
     except (PySparkException, Py4JError, pa.ArrowException, OSError) as error:
         raise SourceError(
             f"the table could not be read ({type(error).__name__}): "
