@@ -391,3 +391,33 @@ def test_learnt_bounds_say_how_many_units_they_need_whatever_the_table_holds(
     assert all(f"trust them where there are at least {fewest} units" in one for one in told)
     stated = ("--unit", "home", "--mean", "kw", "--between", "0,5", "--epsilon", 1, "--delta", 1e-6)
     assert "learnt" not in run("query", tmp_path / "in.csv", *stated)[1]
+
+
+def test_a_form_that_was_kept_is_used_and_said_to_be_pinned(run: Run, tmp_path: Path) -> None:
+    """And a table that its file does not know is refused where somebody asked for it."""
+    lines = [f"{k % 60:03d};{1 + k % 28:02d}/03/2024 12:00;{k % 7},5" for k in range(600)]
+    lines += [f"{k % 60:03d};03/03/2024 13:00;-999" for k in range(30)]
+    (tmp_path / "t.csv").write_text("\n".join(["home;time;kw", *lines, ""]))
+    code, told, _ = run("schema", tmp_path / "t.csv", "--unit", "home")
+    assert code == 0
+    assert "found by a look at the first cells" in told
+    assert 'missing = ["-999"]' in told
+    assert "time is text, since days may be months" in told
+    form = ("--time-format", "%d/%m/%Y %H:%M", "--out", tmp_path / "form.toml")
+    assert run("schema", tmp_path / "t.csv", "--unit", "home", *form)[0] == 0
+    asked = ("--unit", "home", "--by", "hour(time)", "--count", "--epsilon", 1, "--delta", 1e-6)
+    words = ("query", tmp_path / "t.csv", *asked, "--out", tmp_path / "out.csv", "--force")
+    code, _, error = run(*words)
+    assert code == 2
+    assert "say how they are written (time_format, --time-format)" in error
+    for how in (("--schema", tmp_path / "form.toml"), ("--types", "time=time", "--time-format", "%d/%m/%Y %H:%M")):
+        code, _, error = run(*words, *how)
+        assert code == 0, error
+        reason = json.loads((tmp_path / "out.csv.certificate.json").read_text())["guarantee"]["reason"]
+        pinned = "--schema" in how
+        assert ("this form was read off the file; to pin it: gaussveil schema" in error) != pinned
+        assert ("the form was read off the file" in reason) != pinned
+    (tmp_path / "gaussveil.toml").write_text('[form."other.csv"]\nseparator = ";"\n')
+    code, _, error = run(*words, "--schema", tmp_path / "gaussveil.toml")
+    assert code == 2
+    assert "holds no form of 't.csv'" in error

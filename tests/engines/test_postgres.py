@@ -163,6 +163,22 @@ def test_other_types_and_what_is_missing(server: Server) -> None:
     assert source.bounded("id", 1).row_count() == 1  # a row without a unit is left out
 
 
+def test_what_is_no_number_is_missing_and_text_is_compared_by_its_bytes(server: Server) -> None:
+    server.run(
+        "CREATE COLLATION alike (provider = icu, locale = 'und-u-ks-level1', deterministic = false)",
+        "CREATE TABLE odd (home text COLLATE alike, bill numeric(10, 2), wild numeric)",
+        "INSERT INTO odd VALUES ('a', 'NaN', 'NaN'), ('A', 1.25, '1e400')",
+        "INSERT INTO odd VALUES ('\u00e1', 2.5, '-1e-400'), ('a', 4, 'Infinity')",
+    )
+    source = open(f"{server.address}#odd")
+    assert source.table(order=["home"]).to_pydict() == {
+        "home": ["A", "a", "a", "\u00e1"],
+        "bill": [1.25, 4.0, None, 2.5],
+        "wild": [None, None, None, 0.0],
+    }
+    assert source.bounded("home", 1).row_count() == 3
+
+
 def test_a_table_that_changes_is_refused(server: Server) -> None:
     server.run(
         "CREATE TABLE changing AS SELECT n % 50 AS home, n AS hour, 0.5 AS kw FROM generate_series(1, 5000) AS n"

@@ -127,8 +127,8 @@ def with_file_options(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def reading(**given: Any) -> None:
         said = {f"GAUSSVEIL_{name.upper()}": value for name in names if (value := given.pop(name)) is not None}
-        if "GAUSSVEIL_SCHEMA" not in {*said, *os.environ} and (project := Path.cwd() / PROJECT_FILE).is_file():
-            said["GAUSSVEIL_SCHEMA"] = str(project)
+        if (project := Path.cwd() / PROJECT_FILE).is_file():
+            said["GAUSSVEIL_PROJECT"] = str(project)
         before = {name: os.environ.get(name) for name in said}
         os.environ.update(said)
         own = command.__name__ in OWN_PROGRESS or given.get("json") or given.get("json_output")

@@ -277,7 +277,28 @@ def _attached(connection: duckdb.DuckDBPyConnection, location: Location) -> str:
         connection.sql(f"SELECT * FROM {table} LIMIT 0")
     except (duckdb.CatalogException, duckdb.BinderException):
         raise SourceError(f"the database has no table {location.table!r}: check the name after '#'.") from None
-    return table
+    return _with_floats(connection, table, location) if location.kind == "postgres" else table
+
+
+def _with_floats(connection: duckdb.DuckDBPyConnection, table: str, location: Location) -> str:
+    """A table of PostgreSQL whose `numeric` columns its server makes floats; what no float holds is missing.
+
+    DuckDB takes a numeric NaN for a number, and it would be clipped to a bound and counted.
+    """
+    path = ".".join(quoted(part) for part in location.table.split("."))
+    kinds = f"attrelid = {literal(path)}::regclass AND atttypid = 'numeric'::regtype AND attnum > 0"
+    asked = f"postgres_query('gaussveil_database', {literal(f'SELECT attname FROM pg_attribute WHERE {kinds}')})"
+    decimals = {name for (name,) in connection.sql(f"SELECT attname FROM {asked}").fetchall()}
+    if not decimals:
+        return table
+    cells = []
+    for name in connection.sql(f"SELECT * FROM {table} LIMIT 0").columns:
+        cell = quoted(name)
+        small = f"WHEN abs({cell}) < 1e-300 THEN 0"
+        whole = f"CASE {small} WHEN abs({cell}) < 1e308 THEN CAST({cell} AS double precision) END"
+        cells.append(f"{whole} AS {cell}" if name in decimals else cell)
+    rows = f"SELECT {', '.join(cells)} FROM {path}"
+    return f"postgres_query('gaussveil_database', {literal(rows)})"
 
 
 def _csv(connection: duckdb.DuckDBPyConnection, location: Location, given: Given) -> _Stored:

@@ -39,6 +39,7 @@ WHOLE_KINDS = {
     prefix + size for prefix in ("", "U") for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 }
 _OTHER_KINDS = {*WHOLE_KINDS, *KINDS.values(), "FLOAT"}
+_TOLD = 12  # columns
 _TIMES = {"DATE", "TIMESTAMP", "TIMESTAMPTZ"}
 WRITTEN = ("separator", "decimal", "encoding", "time_format")
 _KEYS = (*WRITTEN, "above", "comment", "missing", "unit", "people", "columns")
@@ -106,8 +107,9 @@ class Dialect:
 
     def all_words(self) -> str:
         """The whole form in a line, for people: what was chosen for every column."""
-        kinds = ", ".join(f"{column.name} {column.word}" for column in self.columns)
-        return "; ".join(filter(None, (self.words(), kinds)))
+        kinds = [f"{column.name} {column.word}" for column in self.columns[:_TOLD]]
+        more = [f"and {len(self.columns) - _TOLD} columns more"] if len(self.columns) > _TOLD else []
+        return "; ".join(filter(None, (self.words(), ", ".join(kinds + more))))
 
     def toml(self) -> dict[str, Any]:
         """As a form says it; what nobody needs to say is left out."""
@@ -257,6 +259,8 @@ def _pinned(schema: object, location: Location | None) -> Dialect | None:
     if isinstance(schema, Mapping):
         return form_from(schema, "schema")
     said = schema if schema is not None else os.environ.get("GAUSSVEIL_SCHEMA")
+    asked = said is not None
+    said = said if asked else os.environ.get("GAUSSVEIL_PROJECT")  # where a command found one in its folder
     if said is None:
         return None
     if not isinstance(said, str | os.PathLike):
@@ -269,7 +273,7 @@ def _pinned(schema: object, location: Location | None) -> Dialect | None:
     project: Project = read_project(file)
     form = project.form_of(name)
     if form is None or not form.keys() - {"people", "unit"}:
-        if schema is not None:
+        if asked:
             raise SchemaError(f"{file.name} holds no form of {name!r}: write it with gaussveil schema.")
         return None
     return form_from(form, file.name)
