@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +17,7 @@ from gaussveil.cli.columns import KEY
 from gaussveil.cli.files import check_ending, release_facts, release_files, release_lines
 from gaussveil.cli.options import parse_numbers, parse_ranges
 from gaussveil.cli.output import digits, print_table, tell
+from gaussveil.cli.tables import Engine
 from gaussveil.errors import ParameterError
 from gaussveil.files import write_whole
 
@@ -146,7 +149,7 @@ def _page(release: Release[Any]) -> str:
 def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) -> None:
     plan = table.plan()
     noise = plan.noise
-    with release_files(out, ROOM_PER_GROUP * min(noise.request.cells, 2**16)) as write:
+    with release_files(out, ROOM_PER_GROUP * min(noise.request.cells, 2**16)) as write, _pandas_if_needed(asked):
         source = asked.table()
         _tell_clocks(source, table.by or {})
         _rehearse(table, source, out, report)
@@ -173,6 +176,27 @@ def _tell_clocks(source: Source, by: Mapping[str, Any]) -> None:
     zoned = {field.name for field in source.schema if getattr(field.type, "tz", None)}
     if on := [repr(key.column) for key in by.values() if key.column in zoned and getattr(key, "time_zone", "") is None]:
         print(f"{', '.join(dict.fromkeys(on))} on the clock of UTC (to change: --time-zone)", file=sys.stderr)
+
+
+def _pandas_if_needed(asked: Asked) -> AbstractContextManager[None]:
+    """Spark needs pandas, and nobody else does."""
+    return nullcontext() if asked.engine is Engine.spark else _without_pandas()
+
+
+@contextmanager
+def _without_pandas() -> Iterator[None]:
+    """Meanwhile nobody loads pandas: Arrow would, for half a second, just to ask whether a column is one of its own."""
+
+    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
+
+    finder: Any = SimpleNamespace(find_spec=find_spec)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
 
 
 def _tell_plan(plan: Any, json: bool) -> None:
