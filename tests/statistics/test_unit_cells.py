@@ -194,7 +194,7 @@ def test_listed_numbers_know_minus_zero() -> None:
     ("reader", "words"),
     [
         (CellReader("nobody", ()), "'nobody' is missing"),
-        (CellReader("kw", ()), "text or integers"),
+        (CellReader("day", ()), "text or integers"),
         (CellReader("home", (), (Feature("region", 0.0, 1.0),)), "must hold numbers"),
         (CellReader("home", (hour_of("kw"),)), "must hold dates"),
         (CellReader("home", (value_of("volt", ["high"]),)), "cannot hold the declared labels"),
@@ -202,7 +202,8 @@ def test_listed_numbers_know_minus_zero() -> None:
 )
 def test_mistakes_are_found_in_the_schema(reader: CellReader, words: str) -> None:
     with pytest.raises(SchemaError, match=words):
-        as_source(_odd_rows().slice(0, 0)).fold_units(reader, _Sums(1, 1, 1, 0), [])
+        empty = _odd_rows().slice(0, 0).append_column("day", pa.array([], pa.date32()))
+        as_source(empty).fold_units(reader, _Sums(1, 1, 1, 0), [])
 
 
 def test_public_keys_are_checked_when_they_are_made() -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FOUND_FORM = b"gaussveil: found form"  # of a table's metadata; statistics/source.py writes it
+FOUND_IN_OBJECTS = "types of columns of objects"  # so it says of a pandas frame
 
 
 def ordered_table(value: Any, order: Sequence[str]) -> Any:
@@ -77,7 +78,8 @@ def form_assumption(read: Any) -> str:
         found = metadata[FOUND_FORM].decode().split(", ")
     if not found:
         return ""
-    return f"the form was read off the file: an assumption is that it is public ({', '.join(found)})"
+    place = "frame" if found == [FOUND_IN_OBJECTS] else "file"
+    return f"the form was read off the {place}: an assumption is that it is public ({', '.join(found)})"
 
 
 def _comparable(key: pa.ChunkedArray) -> pa.ChunkedArray:

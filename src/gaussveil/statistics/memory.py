@@ -15,7 +15,7 @@ from gaussveil.containers import cell_name, cell_number, cell_numbers, library_o
 from gaussveil.errors import SchemaError, ShapeError
 from gaussveil.statistics.block import Block, Reader, plain
 from gaussveil.statistics.row_hash import BOUND_KEY, hash_rows
-from gaussveil.statistics.source import FOUND_FORM, Source, View, Watch
+from gaussveil.statistics.source import FOUND_FORM, FOUND_IN_OBJECTS, Source, View, Watch
 
 _BATCH_ROWS = 2**13
 
@@ -156,14 +156,9 @@ def _accept(data: Any) -> pa.Table | NDArray[Any]:
         try:
             table = pa.table(data)
             index = (table.schema.pandas_metadata or {}).get("index_columns", [])  # a pandas index is not a column
-            return _stored(table.drop_columns([name for name in index if isinstance(name, str)]))
+            return _told(_stored(table.drop_columns([name for name in index if isinstance(name, str)])), data)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):  # their words may quote a value
-            table = _frame_by_columns(data)
-            if table is not None:
-                return table
-            raise SchemaError(
-                "the frame has a column that mixes types or a type Arrow cannot hold: convert it first."
-            ) from None
+            return _told(_frame_by_columns(data), data)
     array = uncoerced(data)
     if array.dtype == object:
         if any(isinstance(cell, list | tuple | np.ndarray) for cell in array.ravel().tolist()):
@@ -209,18 +204,30 @@ def _bare(cells: pa.Array) -> pa.Array:
     return cells.cast(_bare_type(cells.type))
 
 
-def _frame_by_columns(data: Any) -> pa.Table | None:
+def _frame_by_columns(data: Any) -> pa.Table:
     """A pandas frame whose objects are of several types: a column is what most cells are, and the others are missing.
 
     Arrow refuses such a frame, and the refusal would tell of a single cell.
     """
-    if library_of(data) != "pandas":
-        return None
     columns = {}
-    for name in data.columns:
-        cells = data[name]
-        columns[str(name)] = _objects(cells.tolist()) if cells.dtype == object else pa.table(data[[name]]).column(0)
+    try:
+        for name in data.columns if library_of(data) == "pandas" else ():
+            cells = data[name]
+            columns[str(name)] = _objects(cells.tolist()) if cells.dtype == object else pa.table(data[[name]]).column(0)
+    except (pa.ArrowException, TypeError, ValueError):
+        columns = {}
+    if not columns:
+        raise SchemaError(
+            "the frame has a column that mixes types or a type Arrow cannot hold: convert it first."
+        ) from None
     return pa.table(columns)
+
+
+def _told(table: pa.Table, data: Any) -> pa.Table:
+    """The table of a frame; of a pandas frame with columns of objects it says that their types were found in cells."""
+    if library_of(data) == "pandas" and any(kind == object for kind in data.dtypes):
+        return table.replace_schema_metadata({FOUND_FORM: FOUND_IN_OBJECTS})
+    return table
 
 
 def _objects(cells: list[Any]) -> pa.Array:

@@ -30,6 +30,7 @@ from gaussveil.typing import Integers
 Result = TypeVar("Result")
 FOUND_FORM = b"gaussveil: found form"
 """Where a table that was brought here says what of its form nobody wrote down."""
+FOUND_IN_OBJECTS = "types of columns of objects"
 
 
 @dataclass(frozen=True)
