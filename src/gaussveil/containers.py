@@ -21,17 +21,29 @@ _EXACT = 2**53  # up to which a float is the whole number that somebody wrote
 def real_array(name: str, value: Any) -> NDArray[Any]:
     """The numbers of an array, list, or pandas or polars frame or series, in their own type; missing ones are NaN.
 
+    Whoever hands over something that is no number is told so: it is for what is public, or is the value itself.
+    """
+    array = _rectangular(name, value)
+    if array.dtype.kind not in "biuf":
+        raise ParameterError(f"{name} must hold real numbers only. Got dtype {array.dtype}.")
+    return array
+
+
+def readings_array(name: str, value: Any) -> NDArray[Any]:
+    """The same of private readings, of which no single one decides whether the others are read.
+
     Of objects, each that is no number is NaN, and a whole number of any size is some float.
     """
+    array = _rectangular(name, value)
+    return cell_numbers(array) if array.dtype == object else real_array(name, array)
+
+
+def _rectangular(name: str, value: Any) -> NDArray[Any]:
     if isinstance(value, np.ma.MaskedArray):
         raise ParameterError(f"{name} must not be masked: fill what is missing by a public rule first.")
     array = uncoerced(value)
     if array.dtype == object and _is_ragged(array):
         raise ShapeError(f"{name} must be rectangular: every row of the same length.")
-    if array.dtype == object:
-        array = cell_numbers(array)
-    if array.dtype.kind not in "biuf":
-        raise ParameterError(f"{name} must hold real numbers only. Got dtype {array.dtype}.")
     return array
 
 

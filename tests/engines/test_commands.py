@@ -256,7 +256,9 @@ def with_an_engine(group: Any) -> set[str]:
 
 def test_every_command_that_reads_a_table_is_here(folder: Path, spark: Any, tmp_path: Path) -> None:
     tried = {words[1] if words[0] in ("release", "stream") else words[0] for words in COMMANDS.values()}
-    assert with_an_engine(typer.main.get_command(app)) == tried | {"demo"}
+    assert with_an_engine(typer.main.get_command(app)) == tried | {"demo", "schema"}
+    forms = [call("schema", folder / "points.csv", "--engine", engine, "--json") for engine in ("duckdb", "spark")]
+    assert forms[0] == forms[1]
     words = ("demo", "--data", folder / "labelled", "--engine", "spark", "--out", tmp_path / "town")
     with pytest.raises(GaussveilError, match="--time"):  # the table was read, and is none of readings
         call(*words)

@@ -48,7 +48,7 @@ def sketch(name: str) -> dict[str, Any]:
     def score(certificate: Certificate, noise: Matrix) -> Matrix:
         return np.asarray(np.sum(noise[:, :COMPONENTS] ** 2, axis=1))
 
-    malformed = (np.zeros((2, 2, 2)), [["a", "b"]], [[1.0], [2.0, 3.0]], None, np.zeros((3, 0)))
+    malformed = (np.zeros((2, 2, 2)), np.array([["a", "b"]]), [[1.0], [2.0, 3.0]], None, np.zeros((3, 0)))
     return {
         "name": name,
         "build": build,
@@ -60,5 +60,5 @@ def sketch(name: str) -> dict[str, Any]:
         "residuals": residuals,
         "score": score,
         "malformed": malformed,
-        "bad_records": (np.full((3, 2), np.nan), np.array([[np.inf, 1.0], [1e300, 1e300]])),
+        "bad_records": (np.full((3, 2), np.nan), np.array([[np.inf, 1.0], [1e300, 1e300]]), [["a", "b"]]),
     }

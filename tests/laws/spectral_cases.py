@@ -127,8 +127,8 @@ def stream(name: str, **design: Any) -> dict[str, Any]:
         "residuals": residuals,
         "score": score,
         "release": release,
-        "malformed": (["a"] * 14, [[1.0], [2.0, 3.0]], None, value[:, None], np.zeros(1001)),
-        "bad_records": (value * np.nan, value * np.inf, value * 1e300),
+        "malformed": (np.array(["a"] * 14), [[1.0], [2.0, 3.0]], None, value[:, None], np.zeros(1001)),
+        "bad_records": (value * np.nan, value * np.inf, value * 1e300, ["a"] * 14),
     }
 
 
@@ -171,15 +171,15 @@ def registers(name: str) -> dict[str, Any]:
         "residuals": residuals,
         "score": lambda certificate, noise: np.asarray(noise @ np.linalg.solve(covariance(certificate), worst)),
         "release": release,
-        "malformed": (["a"] * 24, [[1.0], [2.0, 3.0]], None, value[:, None], np.zeros(90_000)),
-        "bad_records": (value * np.nan, value * np.inf, value * 1e300),
+        "malformed": (np.array(["a"] * 24), [[1.0], [2.0, 3.0]], None, value[:, None], np.zeros(90_000)),
+        "bad_records": (value * np.nan, value * np.inf, value * 1e300, ["a"] * 24),
     }
 
 
 def fleet(name: str) -> dict[str, Any]:
     """`MeterFleet` of three meters and fourteen periods: one of them has an event of ten in the middle."""
     alone = stream(name, purpose="energy", balance=(0.3, 0.4))
-    value = np.random.default_rng(7).random((14, 3))
+    value, text = np.random.default_rng(7).random((14, 3)), np.full((14, 3), "a")
     neighbour = value.copy()
     neighbour[2:12, 1] += 0.5
 
@@ -199,6 +199,6 @@ def fleet(name: str) -> dict[str, Any]:
         "neighbour": neighbour,
         "centre": lambda data: np.asarray(data).sum(axis=1),
         "draws": lambda mechanism, data, count: alone["draws"](mechanism, np.asarray(data).sum(axis=1), count),
-        "malformed": ([["a"] * 3] * 14, [[1.0], [2.0, 3.0]], None, value[:, 0], np.zeros((1001, 3)), np.zeros((2, 0))),
-        "bad_records": (value * np.nan, value * np.inf, value * 1e300),
+        "malformed": (text, [[1.0], [2.0, 3.0]], None, value[:, 0], np.zeros((1001, 3)), np.zeros((2, 0))),
+        "bad_records": (value * np.nan, value * np.inf, value * 1e300, text.tolist()),
     }

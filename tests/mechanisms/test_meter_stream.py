@@ -472,7 +472,7 @@ def test_durations(text: Any, value: float) -> None:
 
 
 def test_readings_and_files_that_are_none_are_refused(tmp_path: Path) -> None:
-    for readings in ([[1.0, 2.0]], ["a"], None, [[1.0], [1.0, 2.0]]):
+    for readings in ([[1.0, 2.0]], np.array(["a"]), None, [[1.0], [1.0, 2.0]]):
         with pytest.raises(GaussveilError):
             stream("shape").push_many(readings)
     (tmp_path / "x").write_text('{"format": "something else"}')

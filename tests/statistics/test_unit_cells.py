@@ -201,8 +201,8 @@ def test_listed_numbers_know_minus_zero() -> None:
     ],
 )
 def test_mistakes_are_found_in_the_schema(reader: CellReader, words: str) -> None:
+    empty = _odd_rows().slice(0, 0).append_column("day", pa.array([], pa.date32()))
     with pytest.raises(SchemaError, match=words):
-        empty = _odd_rows().slice(0, 0).append_column("day", pa.array([], pa.date32()))
         as_source(empty).fold_units(reader, _Sums(1, 1, 1, 0), [])
 
 

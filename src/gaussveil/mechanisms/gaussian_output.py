@@ -26,7 +26,7 @@ import numpy as np
 from gaussveil import checks
 from gaussveil.accounting import Adjacency, Charge, Release
 from gaussveil.calibration.envelope import Sensitivity, variance_for_dominating_pair, variance_for_envelope
-from gaussveil.containers import real_array
+from gaussveil.containers import readings_array, real_array
 from gaussveil.errors import ShapeError
 from gaussveil.mechanisms.release_path import Mechanism, Plan, Promise
 from gaussveil.noise import Generator
@@ -281,7 +281,7 @@ def symmetric_factor(covariance: Floats, largest_variance: float) -> Floats:
 def _moments(mean: Any, covariance: Any, dimension: int) -> tuple[Floats, Floats]:
     """What the algorithm returned as arrays, what is not finite as 0: a refusal would tell of the data."""
     vector, matrix = (
-        np.nan_to_num(real_array(name, value).astype(np.float64), posinf=0.0, neginf=0.0)
+        np.nan_to_num(readings_array(name, value).astype(np.float64), posinf=0.0, neginf=0.0)
         for name, value in (("the algorithm's mean", mean), ("the algorithm's covariance", covariance))
     )
     if vector.shape != (dimension,) or matrix.shape != (dimension, dimension):

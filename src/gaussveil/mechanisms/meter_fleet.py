@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from gaussveil import checks
-from gaussveil.containers import real_array
+from gaussveil.containers import readings_array
 from gaussveil.errors import AssumptionError, ParameterError
 from gaussveil.mechanisms.meter_stream.design import HiddenChange
 from gaussveil.mechanisms.meter_stream.filter_shapes import energy_shape
@@ -110,7 +110,7 @@ class MeterFleet(MeterStream):
             raise ParameterError("columns must be one per meter: a name stands twice, and its meter would count twice.")
         if table is not readings:
             return np.column_stack([column.to_numpy() for column in table.columns])
-        values = real_array("readings", readings).astype(np.float64)
+        values = readings_array("readings", readings).astype(np.float64)
         if values.ndim != 2 or values.shape[1] < 1:
             raise ParameterError(f"readings must be periods by meters. Got {values.ndim} axes.")
         largest = max(map(abs, self.design_.limits)) / self.design_.filter.input_grid

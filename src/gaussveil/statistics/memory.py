@@ -225,7 +225,7 @@ def _frame_by_columns(data: Any) -> pa.Table:
 
 def _told(table: pa.Table, data: Any) -> pa.Table:
     """The table of a frame; of a pandas frame with columns of objects it says that their types were found in cells."""
-    if library_of(data) == "pandas" and any(kind == object for kind in data.dtypes):
+    if library_of(data) == "pandas" and any(str(kind) == "object" for kind in data.dtypes):
         return table.replace_schema_metadata({FOUND_FORM: FOUND_IN_OBJECTS})
     return table
 

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from gaussveil.accounting import Account, Certificate, Release
 from gaussveil.accounting.canonical import parse_json
-from gaussveil.containers import library_of, like, real_array
+from gaussveil.containers import library_of, like, readings_array
 from gaussveil.errors import AssumptionError, FormatError, NumericalError, ParameterError
 from gaussveil.mechanisms.meter_stream import continuation
 from gaussveil.mechanisms.meter_stream.design import (
@@ -216,7 +216,7 @@ class MeterStream(Told, Mechanism):
     def _values(self, readings: Any, order: Sequence[str]) -> Floats:
         """One value per reading."""
         readings = ordered_vector("readings", readings, order)
-        values = real_array("readings", readings).astype(np.float64)
+        values = readings_array("readings", readings).astype(np.float64)
         if values.ndim != 1:
             raise ParameterError(f"readings must be one vector. Got {values.ndim} axes.")
         return values
