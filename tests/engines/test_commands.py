@@ -50,6 +50,7 @@ COMMANDS: dict[str, tuple[object, ...]] = {
         "--out",
         "out.npz",
     ),
+    "synthesise": ("synthesise", "labelled", *PROMISE, "--bounds", "auto", "--out", "out.csv"),
     "logistic": (
         "logistic",
         "labelled",
@@ -222,7 +223,8 @@ def certificates(answer: Any) -> Any:
 
 # With --full alone: their mechanisms release from Spark in each run (test_mechanisms.py), or others read as they do:
 # release rows in an order, audit a whole table.
-SELDOM = ("gp", "label", "label-mixture", "logistic", "mixture", "pca", "regress", "sketch", "spectrum", "trajectory")
+SELDOM = ("gp", "label", "label-mixture", "logistic", "mixture", "pca", "regress", "sketch", "spectrum")
+SELDOM += ("synthesise", "trajectory")
 
 
 @pytest.mark.parametrize(

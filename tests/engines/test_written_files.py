@@ -206,7 +206,7 @@ def test_excel_sheets_are_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(FormatError, match=r"bad\.xlsx: not an Excel file"):
         open(tmp_path / "bad.xlsx")
     monkeypatch.setitem(__import__("sys").modules, "python_calamine", None)
-    with pytest.raises(MissingDependencyError, match=r"gaussveil\[excel\]"):
+    with pytest.raises(MissingDependencyError, match=r"python-calamine: pip install"):
         open(book)
 
 

@@ -299,9 +299,7 @@ def _readable() -> Iterator[None]:
     try:
         yield
     except PySparkImportError:
-        raise MissingDependencyError(
-            "Spark needs pandas and pyarrow of its own choice: pip install 'gaussveil[spark]'."
-        ) from None
+        raise MissingDependencyError(f"Spark needs pandas and pyarrow of its own choice: {install('spark')}.") from None
     except (PySparkException, Py4JError, pa.ArrowException, OSError) as error:
         raise SourceError(
             f"the table could not be read ({type(error).__name__}): "

@@ -85,7 +85,7 @@ class SyntheticTable(Mechanism):
         plan = self._plan(records)
         shift = self._mean_shift(records)
         draws = SyntheticDraws(records, shift, self._shares(records), self.generator, self._key_error(records))
-        release = self._publish(plan, draws.model)
+        release = self._publish(plan, draws.model, records.source)
         self.model_ = replace(release.value, certificate=release.certificate)
         self._library = library_of(data)
         return Release(self.model_, release.certificate)
