@@ -64,7 +64,8 @@ def bernoulli(probability: float | Fraction, shape: Shape, generator: Generator 
 
 def uniform_below(limit: int, count: int, generator: Generator) -> NDArray[np.int64]:
     """Independent exact uniform integers in 0..limit-1, by rejection; 1 <= limit <= 2^62."""
-    checks.whole("limit", limit, f"[1, {2**62}]")
+    if type(limit) is not int or not 1 <= limit <= 2**62:  # called for every trial of a draw
+        checks.whole("limit", limit, f"[1, {2**62}]")
     if limit == 1:
         return np.zeros(count, dtype=np.int64)
     shift = np.uint64(64 - (limit - 1).bit_length())
