@@ -49,6 +49,12 @@ from gaussveil.spectrum import GaussianPair as GaussianPair
 from gaussveil.spectrum import PrivacyCurve as PrivacyCurve
 from gaussveil.spectrum import PrivacyLoss as PrivacyLoss
 from gaussveil.spectrum import compose as compose
+from gaussveil.spectrum.laws.mechanisms import DiscreteGaussian as DiscreteGaussian
+from gaussveil.spectrum.laws.mechanisms import Exponential as Exponential
+from gaussveil.spectrum.profiles import ApproximatePoint as ApproximatePoint
+from gaussveil.spectrum.profiles import DiscreteLaplace as DiscreteLaplace
+from gaussveil.spectrum.profiles import Laplace as Laplace
+from gaussveil.spectrum.profiles import RandomisedResponse as RandomisedResponse
 from gaussveil.spectrum.renyi_bounds import RenyiBound as RenyiBound
 from gaussveil.spectrum.renyi_bounds import ZeroConcentrated as ZeroConcentrated
 from gaussveil.statistics import bin_of as bin_of

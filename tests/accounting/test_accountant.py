@@ -116,6 +116,9 @@ def test_refusals_name_the_rule() -> None:
         (lambda: calibrate(STEP, epsilon=1.0), "promises must be complete"),
         (lambda: calibrate(STEP), "promises must be one of"),
         (lambda: noise_for(true_positive_rate=0.01, at=0.02), "true_positive_rate must be above"),
+        (lambda: calibrate(DPSGD(sampling_rate=0.01), epsilon=2.0, delta=1e-5), "steps must be given"),
+        (lambda: calibrate(STEP, steps=1000, epsilon=2.0, delta=1e-5), "noise_multiplier must be left out"),
+        (lambda: calibrate(steps=0, epsilon=2.0, delta=1e-5), "steps must be"),
         (lambda: Accountant().add(STEP).delta(-1.0), "epsilon must be"),
     ):
         with pytest.raises(ParameterError, match=rule):

@@ -21,7 +21,8 @@ from gaussveil.spectrum.native import source
 from gaussveil.spectrum.selection import SWITCH, compiled_contour, compiled_reduction
 from gaussveil.spectrum.subsampled import bands
 from gaussveil.spectrum.subsampled.band_lines import line_of, turned_sums
-from gaussveil.spectrum.subsampled.contour import Gaussians, Parts
+from gaussveil.spectrum.subsampled.companions import Companions, Gaussians
+from gaussveil.spectrum.subsampled.contour import Parts
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.terms import Terms, loss_limits
 
@@ -334,7 +335,7 @@ STEPS = [Step(0.35, 1e-4), Step(1.1, 0.02), Step(0.9, 0.3, backward=True), Step(
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_sums_over_outputs_agree_with_arrays(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
     """Real moments, coarse points and their means, and whole lines of bands: native/steps.h against NumPy."""
-    parts = Parts(((step, 40),), Gaussians(*(np.zeros(0) for _ in range(4)))).windowed(-20.0)
+    parts = Parts(((step, 40),), Companions(Gaussians(*(np.zeros(0) for _ in range(4))))).windowed(-20.0)
     found = []
     for switch in ("1", "0"):
         monkeypatch.setenv(SWITCH, switch)

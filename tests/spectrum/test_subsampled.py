@@ -16,8 +16,9 @@ from gaussveil.spectrum import GaussianPair, PrivacyCurve
 from gaussveil.spectrum.closed_forms import log_delta_mean_shift
 from gaussveil.spectrum.curve import mean_shift_delta
 from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled, RandomisedResponse
+from gaussveil.spectrum.subsampled.companions import Companions, Gaussians
 from gaussveil.spectrum.subsampled.composed import composed
-from gaussveil.spectrum.subsampled.contour import Gaussians, Nodes, Parts
+from gaussveil.spectrum.subsampled.contour import Nodes, Parts
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.step import Step
 
@@ -303,7 +304,7 @@ def test_what_a_window_leaves_out_is_counted_to_its_size(noise: float, replace: 
     left = float(np.trapezoid(moved * (1.0 - inside), z))
     bound = math.exp(step.left_out(cap))
     assert left * (1 - 1e-6) <= bound <= 2.5 * left
-    parts = Parts(((step, 30),), Gaussians(*(np.zeros(0) for _ in range(4)))).windowed(-12.0)
+    parts = Parts(((step, 30),), Companions(Gaussians(*(np.zeros(0) for _ in range(4))))).windowed(-12.0)
     each = math.exp(step.left_out(parts.cap(step)))
     assert parts.left_out == pytest.approx(30 * each, rel=1e-12, abs=0.0)
 

@@ -13,6 +13,7 @@ import pytest
 from gaussveil import DPSGD, Accountant
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum.subsampled.ball_single import enclose_single
+from gaussveil.spectrum.subsampled.companions import BallCompanions
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.subsampled.surely_below import surely_below
@@ -87,8 +88,8 @@ def test_probabilities_between_places() -> None:
 def test_chernoffs_bound_is_above_delta() -> None:
     back = [(Step(2.0, 0.01, backward=True), 10_000)]
     upper = float(SubsampledLoss(back).enclose(1.0).log_upper)
-    assert not surely_below(back, None, 1.0, upper - 1e-9)
-    assert surely_below(back, None, 1.0, upper + 8.0)
+    assert not surely_below(back, BallCompanions(None), 1.0, upper - 1e-9)
+    assert surely_below(back, BallCompanions(None), 1.0, upper + 8.0)
 
 
 def test_rates_have_no_cliff() -> None:

@@ -193,7 +193,7 @@ class Accountant(Shown):
 def calibrate(
     mechanism: NoiseDesign = ONCE,
     *,
-    steps: int = 1,
+    steps: int | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     true_positive_rate: float | None = None,
@@ -204,7 +204,8 @@ def calibrate(
     """The smallest noise multiplier with which `steps` uses keep a promise, on the private side; also `noise_for`.
 
     The promise is `epsilon` with `delta`, a `true_positive_rate` that no attack exceeds `at` a false-positive rate, or
-    a largest `advantage`.
+    a largest `advantage`. Of a `DPSGD`, which is one step, the number of `steps` must be given; other mechanisms are
+    used once unless it is. A mechanism whose noise multiplier is given leaves nothing to look for and is refused.
     """
     if (epsilon is None) != (delta is None) or (true_positive_rate is None) != (at is None):
         raise ParameterError("promises must be complete: epsilon with delta, or true_positive_rate with at.")
@@ -212,9 +213,18 @@ def calibrate(
         raise ParameterError("promises must be one of: epsilon and delta, true_positive_rate and at, advantage.")
     if not isinstance(mechanism, NoiseDesign):
         refuse("mechanism", "a DPSGD, a Gaussian, an Allocation or a MatrixMechanism", mechanism)
+    if mechanism.noise_multiplier is not None:
+        refuse(
+            "noise_multiplier", "left out of a mechanism that is calibrated, which finds it", mechanism.noise_multiplier
+        )
+    if steps is None and mechanism.is_one_of_many:
+        refuse(
+            "steps", f"given: a {type(mechanism).__name__} is one step, and noise depends on how many there are", steps
+        )
+    uses = 1 if steps is None else whole("steps", steps, "[1, 9007199254740992]")
 
     def with_noise(noise: float) -> Accountant:
-        return Accountant(relation).add(mechanism.with_noise(noise), steps)
+        return Accountant(relation).add(mechanism.with_noise(noise), uses)
 
     if epsilon is not None and delta is not None:
         level, goal = real("epsilon", epsilon, "[0, inf)"), log_down(real("delta", delta, "(0, 1)"))

@@ -86,7 +86,7 @@ class Composition:
             return "Chernoff bound over all orientations"
         if self._free:
             return "pessimistic discretised composition, either way round"
-        pessimistic = any(part.source.factors() is None for part in self.parts)
+        pessimistic = any(directed.pessimistic for directed in self._directed)
         words = "pessimistic discretised composition" if pessimistic else "exact composition"
         return f"{words}, worst over orientations" if self._asymmetric else f"{words}, worse of both directions"
 
@@ -302,6 +302,11 @@ class Directed:
         # Basic composition is exact where it gives delta 0, and a discretised distribution never quite reaches 0.
         self._pure = largest_loss(self._parts)
         self._curve = composed(self._parts, interval=INTERVAL, max_bins=MAX_BINS)
+
+    @property
+    def pessimistic(self) -> bool:
+        """Whether it was composed on a grid."""
+        return self._curve is not None and self._curve.factors() is None
 
     def delta(self, epsilon: float) -> float:
         """Largest delta over the label edges, in floating point or already an upper end."""

@@ -10,7 +10,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import ClassVar, Self
 
 from gaussveil.accounting.relation import ADD_REMOVE, RELATIONS, REPLACE
 from gaussveil.checks import one_of, real, refuse
@@ -29,6 +29,8 @@ SLIGHTLY_LESS = 1.0 - 1e-15  # makes up for two roundings of a quotient
 class NoiseDesign(StandsFor):
     """What is released, but for how much noise is added: `noise_multiplier` may be left open until it is calibrated."""
 
+    is_one_of_many: ClassVar[bool] = False
+    """Whether a use is one step of a run, the number of which must be said."""
     noise_multiplier: float | None = None
 
     @abstractmethod
@@ -83,6 +85,7 @@ class DPSGD(NoiseDesign):
     without replacement, and one record is replaced.
     """
 
+    is_one_of_many: ClassVar[bool] = True
     sampling_rate: float
     fixed_size: bool = False
 

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Factors:
-    """Laws whose moments multiply under one contour integral: Gaussian losses and steps on random batches.
+    """What multiplies under one contour integral: Gaussian losses, steps on random batches, laws by atoms and pieces.
 
     Each stands with the number of its uses. A curve that has such factors is composed with others exactly; a new kind
     of law with a closed cumulant gets a field of its own here, and a place in `subsampled.composed.exact_curve`.
@@ -16,16 +16,17 @@ class Factors:
 
     gaussians: tuple[tuple[Any, int], ...] = ()
     steps: tuple[tuple[Any, int], ...] = ()
+    laws: tuple[tuple[Any, int], ...] = ()
 
     def __add__(self, other: Factors) -> Factors:
-        return Factors(self.gaussians + other.gaussians, self.steps + other.steps)
+        return Factors(self.gaussians + other.gaussians, self.steps + other.steps, self.laws + other.laws)
 
     def times(self, count: int) -> Factors:
         """The factors of `count` independent uses."""
-        return Factors(_repeated(self.gaussians, count), _repeated(self.steps, count))
+        return Factors(*(_repeated(kind, count) for kind in (self.gaussians, self.steps, self.laws)))
 
     def __bool__(self) -> bool:
-        return bool(self.gaussians or self.steps)
+        return bool(self.gaussians or self.steps or self.laws)
 
 
 def _repeated(laws: tuple[tuple[Any, int], ...], count: int) -> tuple[tuple[Any, int], ...]:

@@ -29,6 +29,7 @@ _HOMES = (  # modules that define stored profiles; they are loaded where a name 
     "mixtures",
     "renyi_bounds",
     "envelope",
+    "laws.mechanisms",
     "subsampled.allocation",
     "subsampled.fixed_size",
     "subsampled.profile",
@@ -47,7 +48,8 @@ class PrivacyProfile(PrivacyCurve):
     stored_as: ClassVar[str] = "profile"
 
     def __init_subclass__(cls) -> None:
-        _REGISTRY[cls.name, cls.version] = cls
+        if "name" in vars(cls):  # others are bases, or never stored
+            _REGISTRY[cls.name, cls.version] = cls
 
     @property
     def relative_error(self) -> float:

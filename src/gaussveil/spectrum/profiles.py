@@ -19,6 +19,7 @@ from gaussveil.errors import InputError, ParameterError
 from gaussveil.spectrum.arguments import float_array
 from gaussveil.spectrum.curve import LARGEST_EPSILON, UNIT
 from gaussveil.spectrum.factors import Factors
+from gaussveil.spectrum.laws.has_law import HasLaw
 from gaussveil.spectrum.named_profile import PROFILE_RELATIVE_ERROR, integer, number, store
 from gaussveil.spectrum.named_profile import PrivacyProfile as PrivacyProfile
 from gaussveil.spectrum.named_profile import profile_from_dict as profile_from_dict
@@ -29,13 +30,16 @@ from gaussveil.typing import Floats
 if TYPE_CHECKING:
     from flint import arb
 
+    from gaussveil.spectrum.laws.ball_law import BallLaw
+
 ROUNDED_UP = 1.0 + 1e-12
+MOST_ATOMS = 2000  # of a law that the contour takes
 ROUNDING = 2.0**-50  # half of what a noise multiplier is rounded by at most, relatively
 SMALLEST_ENERGY, LARGEST_ENERGY = 1e-12, 1e4  # of a squared mean shift that the contour takes on a random batch
 
 
 @dataclass(frozen=True, init=False)
-class RandomisedResponse(PrivacyProfile):
+class RandomisedResponse(HasLaw):
     """Randomised response over `classes` answers: the truth is e^epsilon times as likely as each other answer.
 
     derived: docs/math. The loss is +epsilon or -epsilon on the two answers in question and 0 on the rest.
@@ -61,9 +65,15 @@ class RandomisedResponse(PrivacyProfile):
     def _in_balls(self, epsilon: arb) -> arb:
         return -(epsilon - self._epsilon).expm1() / (1 + (self.classes - 1) * _exp(-self._epsilon))
 
+    def ball_law(self) -> BallLaw:
+        """The truth, the other answer in question, and the rest, which say nothing."""
+        loss = _exp(0.0) * self._epsilon
+        other = 1 / (loss.exp() + self.classes - 1)
+        return _law((loss, -loss, 0 * loss), (loss.exp() * other, other, (self.classes - 2) * other))
+
 
 @dataclass(frozen=True)
-class ResponseOrNoise(PrivacyProfile):
+class ResponseOrNoise(HasLaw):
     """An answer that is one of `classes` at random with probability `noise`, else the truth, against one all at random.
 
     derived: docs/math. There are two losses: one on the true answer, one on all others; exchanged if `backward`.
@@ -101,9 +111,19 @@ class ResponseOrNoise(PrivacyProfile):
             return (self.classes - 1) * (1 - grown * noise) / self.classes
         return 1 - noise + (noise - grown) / self.classes
 
+    def ball_law(self) -> BallLaw:
+        """The true answer, and all others."""
+        noise = _exp(0.0) * self.noise
+        truth = (self.classes * (1 - noise) + noise).log()
+        if self.backward:
+            share = _exp(0.0) / self.classes
+            return _law((-truth, -noise.log()), (share, (self.classes - 1) * share))
+        others = noise * (self.classes - 1) / self.classes
+        return _law((truth, noise.log()), (1 - others, others))
+
 
 @dataclass(frozen=True)
-class Laplace(PrivacyProfile):
+class Laplace(HasLaw):
     """Laplace noise of scale b on a value that moves by at most s in l1 norm, `shift_over_scale` = s/b.
 
     derived: docs/math. In one dimension delta = 1 - exp((epsilon - s/b)/2), the worst case of the l1 ball.
@@ -128,6 +148,12 @@ class Laplace(PrivacyProfile):
     def _in_balls(self, epsilon: arb) -> arb:
         return -((epsilon - self.shift_over_scale) / 2).expm1()
 
+    def ball_law(self) -> BallLaw:
+        """Outputs beyond either value, and those between: there the loss is linear and its density e^{l/2}."""
+        loss = _exp(0.0) * self.shift_over_scale
+        between = (0 * loss, loss, _exp(0.0) / 2, loss * (-loss / 2).exp() / 2)
+        return _law((loss, -loss), (_exp(0.0) / 2, (-loss).exp() / 2), (between,))
+
     def renyi(self, order: Any) -> Any:
         """Renyi divergence of an order above 1, rounded up (Mironov 2017, Proposition 6)."""
         orders = float_array("order", order, np.zeros(()))
@@ -139,7 +165,7 @@ class Laplace(PrivacyProfile):
 
 
 @dataclass(frozen=True)
-class DiscreteLaplace(PrivacyProfile):
+class DiscreteLaplace(HasLaw):
     """Integer noise with probabilities proportional to exp(-|i|/scale) on an integer that moves by `shift`.
 
     derived: docs/math. With r = exp(-1/scale) the loss is (shift - 2j)/scale with probability r^j (1-r)/(1+r) for
@@ -175,9 +201,22 @@ class DiscreteLaplace(PrivacyProfile):
         falling = (-rate).exp()
         return (1 + falling - (-(inside + 1) * rate).exp() - outer) / (1 + falling)
 
+    def factors(self) -> Factors | None:
+        """Itself, unless it has too many atoms."""
+        return super().factors() if self.shift <= MOST_ATOMS else None
+
+    def ball_law(self) -> BallLaw:
+        """Noise beyond either value, and each value between."""
+        rate = _exp(0.0) / self.scale
+        falling = (-rate).exp()
+        between = [falling**j * (1 - falling) / (1 + falling) for j in range(1, self.shift)]
+        masses = (1 / (1 + falling), *between, falling**self.shift / (1 + falling))
+        losses = tuple((self.shift - 2 * j) * rate for j in range(self.shift + 1))
+        return _law(losses, masses, spacing=-2 * rate)
+
 
 @dataclass(frozen=True, init=False)
-class ApproximatePoint(PrivacyProfile):
+class ApproximatePoint(HasLaw):
     """Any mechanism of which nothing but (epsilon, delta)-differential privacy is known, in both directions.
 
     Dominated by "reveal with probability delta, else randomised response" (Kairouz, Oh, Viswanath 2017).
@@ -210,6 +249,17 @@ class ApproximatePoint(PrivacyProfile):
         if not epsilon < self._epsilon:
             return revealed
         return revealed - (1 - revealed) * (epsilon - self._epsilon).expm1() / (1 + _exp(-self._epsilon))
+
+    @property
+    def finite(self) -> ApproximatePoint:
+        """Randomised response alone."""
+        return ApproximatePoint(self._epsilon, 0.0)
+
+    def ball_law(self) -> BallLaw:
+        """Randomised response, unless the record is revealed."""
+        loss, revealed = _exp(0.0) * self._epsilon, _exp(0.0) * self._delta
+        truth = (1 - revealed) / (1 + (-loss).exp())
+        return _law((loss, -loss), (truth, truth * (-loss).exp()), (), revealed)
 
 
 @dataclass(frozen=True)
@@ -322,6 +372,13 @@ class PoissonSubsampled(PrivacyProfile):
         small = np.log1p(np.expm1(np.minimum(epsilon, 1.0)) / self.rate)
         large = epsilon - np.log(self.rate) + np.log1p((self.rate - 1.0) * np.exp(-np.maximum(epsilon, 0.5)))
         return np.asarray(np.where(epsilon < 1.0, small, large) * (1.0 - 8.0 * UNIT))
+
+
+def _law(*columns: Any, **more: Any) -> BallLaw:
+    """A law by its columns; pieces are middle, half, tilt and weight."""
+    from gaussveil.spectrum.laws.ball_law import law
+
+    return law(*columns, **more)
 
 
 def _exp(exponent: float) -> arb:

@@ -116,7 +116,7 @@ def _folded(items: Sequence[PrivacyCurve], counts: Sequence[int] | None) -> list
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise ParameterError(f"'counts' must be integers >= 1. Got {count!r}.")
         factors = item.factors()
-        if factors is not None and not factors.steps:
+        if factors is not None and not (factors.steps or factors.laws):
             gaussian += [loss ** (uses * int(count)) for loss, uses in factors.gaussians]
             continue
         key = json.dumps(item.fold_key(), sort_keys=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +11,7 @@ from flint import acb, arb, ctx
 from gaussveil.spectrum.enclosures.enclosure import precision_lock
 from gaussveil.spectrum.enclosures.interval import Enclosure, from_scaled
 from gaussveil.spectrum.subsampled.bands import ENDED, Band, Chosen, chosen_bands
+from gaussveil.spectrum.subsampled.companions import BallCompanions
 from gaussveil.spectrum.subsampled.contour import Parts
 from gaussveil.spectrum.subsampled.line_cells import UP, Cells, Window
 from gaussveil.spectrum.subsampled.step import Step
@@ -24,20 +24,19 @@ STRIPS = np.array([0.06, 0.15, 0.3, 0.45, 0.6, 0.8, 0.98])
 MANY = 1500  # points of a sum over real outputs from which on others are tried
 MOST_PRODUCTS = 16_000_000
 EACH_BAND, EACH_POINT, EACH_PRODUCT = 0.1, 1.6e-4, 3e-7  # seconds, about
-Exponent = Callable[[acb], acb]
 
 
 class BandsInBalls:
-    """The bands of parts with windows that suit delta, and K of Gaussian pairs beside them."""
+    """The bands of parts with windows that suit delta, and K of what stands beside them."""
 
-    def __init__(self, parts: Parts, pairs: Exponent, epsilon: float) -> None:
-        self.parts, self.pairs = parts, pairs
+    def __init__(self, parts: Parts, companions: BallCompanions, epsilon: float) -> None:
+        self.parts, self.companions = parts, companions
         with np.errstate(all="ignore"):
             self.chosen = chosen_bands(parts, epsilon)
         self.bands = [] if self.chosen is None else self._bands(self.chosen)
 
     def _bands(self, chosen: Chosen) -> list[BallBand]:
-        return [BallBand(band, c, self.pairs, chosen.log_delta) for band, c in chosen.bands]
+        return [BallBand(band, c, self.companions, chosen.log_delta) for band, c in chosen.bands]
 
     @cached_property
     def work(self) -> float:
@@ -68,10 +67,12 @@ class BandsInBalls:
         level, slack = arb(chosen.log_delta), arb(0)
         total = sum((band.value() for band in bands), arb(0))
         for band, tilt in chosen.negligible:
-            slack += BallBand(band, tilt.order, self.pairs, chosen.log_delta).bound()
+            slack += BallBand(band, tilt.order, self.companions, chosen.log_delta).bound()
         if chosen.below is not None:
             below, tilt = chosen.below  # of tilts at which its window may not end the moment
-            tilts = [BallBand(below, share * tilt.order, self.pairs, chosen.log_delta) for share in (1.0, 0.8, 0.6)]
+            tilts = [
+                BallBand(below, share * tilt.order, self.companions, chosen.log_delta) for share in (1.0, 0.8, 0.6)
+            ]
             slack += arb(min(float(one.bound(whole=True).abs_upper()) for one in tilts)) * (1 + arb(UP))
         for step, count in self.parts.steps:
             slack += count * _beyond_window(step, self.parts.cap(step)) * (-level).exp()
@@ -199,8 +200,8 @@ def _exp_up(log: float) -> arb:
 class BallBand:
     """A band's share in delta, over e^log_delta."""
 
-    def __init__(self, band: Band, c: float, pairs: Exponent, log_delta: float) -> None:
-        self.band, self.c, self.pairs, self.log_delta = band, c, pairs, log_delta
+    def __init__(self, band: Band, c: float, companions: BallCompanions, log_delta: float) -> None:
+        self.band, self.c, self.companions, self.log_delta = band, c, companions, log_delta
         self.counts = [count for _, count in band.parts.steps]
         self._heights: dict[float, float] = {}
 
@@ -208,7 +209,7 @@ class BallBand:
         return [BandStep(self.band, index, self.c, height, digits) for index in range(len(self.counts))]
 
     def _level(self, order: float) -> arb:
-        return self.pairs(acb(order)).real - arb(order) * self.band.epsilon - self.log_delta
+        return self.companions.exponent(acb(order)).real - arb(order) * self.band.epsilon - self.log_delta
 
     def bound(self, whole: bool = False) -> arb:
         """Chernoff's bound of the band, or of all outputs up to its cap."""
@@ -249,10 +250,12 @@ class BallBand:
                 return self.value(ended=True)
             known = [one.moments(h, nodes) for one in steps]
             total, level = arb(0), self._level(c)
-            origin = self.pairs(acb(c)).real
+            origin = self.companions.exponent(acb(c)).real
             for n in range(nodes + 1):
                 s = acb(c, step * n)
-                factor = (self.pairs(s) - origin - acb(0, step * n * arb(band.epsilon))).exp() / (s * (s + 1))
+                factor = (self.companions.exponent(s) - origin - acb(0, step * n * arb(band.epsilon))).exp() / (
+                    s * (s + 1)
+                )
                 value = (factor * self._gone([row[n] for row in known])).real
                 total += value / 2 if n == 0 else value
             total *= step / arb.pi() * level.exp()
@@ -314,5 +317,5 @@ class BallBand:
             kept = arb((whole - arb(moments[1].abs_lower())).abs_upper())  # M - m, at most
             logs = (float(value.log().upper()) + UP for value in (whole, kept))
             falls += (one.count - 1) * arb(one.falls(height, *logs))
-        growing = self.pairs(acb(self.c, height)).real - self.pairs(acb(self.c)).real
+        growing = self.companions.falls(self.c, height)
         return arb((found * product * (growing + falls).exp() / height / arb.pi()).abs_upper())

@@ -1,4 +1,4 @@
-"""Rigorous ends of delta along a straight line, in ball arithmetic: steps of any kind, and Gaussian pairs.
+"""Rigorous ends of delta along a straight line, in ball arithmetic: steps of any kind, and what stands beside them.
 
 Derived: docs/math/subsampled. Choices are made in doubles and cost width at worst.
 """
@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from flint import acb, arb, ctx
 
-from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
 from gaussveil.spectrum.enclosures.enclosure import precision_lock
 from gaussveil.spectrum.enclosures.interval import Enclosure, from_scaled
+from gaussveil.spectrum.subsampled.companions import BallCompanions
 from gaussveil.spectrum.subsampled.line_cells import UP, Cells
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.subsampled.turned_sums import PAIRED, turned_sums
@@ -24,6 +24,7 @@ GOAL = 30.0  # e-foldings between delta and each error
 TIGHT = 1e-10  # relative width with which one attempt is enough
 MOST_PRODUCTS = 2_500_000
 MOST_LOST = 100.0
+LOOKED = 128  # bits with which what stands beside is looked at
 MOST_POINTS = 100_000  # where a step is looked at in doubles
 STRIPS = np.array([0.06, 0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 0.95])
 
@@ -134,36 +135,43 @@ def _exp_up(log: float) -> arb:
 
 
 def enclose_on_line(
-    steps: Sequence[tuple[Step, int]], pairs: BallSpectrum | None, epsilon: float, log_delta: float
+    steps: Sequence[tuple[Step, int]], companions: BallCompanions, epsilon: float, log_delta: float
 ) -> Enclosure | None:
     """Rigorous ends of delta, which is about e^log_delta; None where a line does not do."""
     with precision_lock(), np.errstate(all="ignore"):
         try:
-            found = LineIntegral(steps, pairs, epsilon, log_delta).enclose()
+            found = LineIntegral(steps, companions, epsilon, log_delta).enclose()
             if found is None or found.relative_width < TIGHT or not found.log_upper < log_delta - 1.0:
                 return found
-            return LineIntegral(steps, pairs, epsilon, float(found.log_upper)).enclose() or found  # delta is smaller
+            return (
+                LineIntegral(steps, companions, epsilon, float(found.log_upper)).enclose() or found
+            )  # delta is smaller
         except (ArithmeticError, ValueError):  # what was chosen in doubles left their range
             return None
 
 
 class LineIntegral:
-    """Delta at one epsilon for steps with their counts and the exact terms of Gaussian pairs."""
+    """Delta at one epsilon for steps with their counts and what stands beside them."""
 
     def __init__(
-        self, steps: Sequence[tuple[Step, int]], pairs: BallSpectrum | None, epsilon: float, log_delta: float
+        self, steps: Sequence[tuple[Step, int]], companions: BallCompanions, epsilon: float, log_delta: float
     ) -> None:
         self.steps = [LineStep(step, count) for step, count in steps]
-        self.pairs, self.epsilon, self.log_delta, self.digits = pairs, epsilon, log_delta, GOAL
-        gaps = [float(term.gap) for term in pairs.terms] if pairs is not None else []
+        self.companions, self.epsilon, self.log_delta, self.digits = companions, epsilon, log_delta, GOAL
+        gaps = [float(term.gap) for term in companions.terms]
         self.highest = -1.0 / min(gaps) if min(gaps, default=0.0) < 0.0 else math.inf
+
+    @property
+    def _uses(self) -> int:
+        return sum(one.count for one in self.steps) + sum(count for _, count in self.companions.laws)
 
     def tilted(self, c: float) -> Tilted | None:
         """K and its derivatives of the composition, in doubles."""
         value, slope, bend = (0.0, 0.0, 0.0)
-        if self.pairs is not None:
+        if self.companions.present:
             step = 1e-4 * min(c, 1.0, self.highest - c)
-            three = [float(self.pair_exponent(acb(c + k * step)).real.mid()) for k in (-1, 0, 1)]
+            with ctx.workprec(LOOKED):
+                three = [float(self.companions.exponent(acb(c + k * step)).real.mid()) for k in (-1, 0, 1)]
             value, slope = three[1], (three[2] - three[0]) / (2.0 * step)
             bend = max((three[2] - 2.0 * three[1] + three[0]) / step**2, 0.0)
         for one in self.steps:
@@ -174,10 +182,6 @@ class LineIntegral:
             slope += one.count * found.slope
             bend += one.count * found.bend
         return Tilted(value, slope, bend, 0.0)
-
-    def pair_exponent(self, s: acb) -> acb:
-        """K of the Gaussian pairs."""
-        return acb(0) if self.pairs is None else self.pairs.exponent(s)
 
     def _saddle(self) -> float | None:
         """c next to the minimum of K(c) - c eps - log c(1+c), as far as rare outputs let it."""
@@ -234,7 +238,7 @@ class LineIntegral:
             return None
         nodes = math.ceil(last / h)
         points = sum(one.prepare(c, nodes * h, digits) for one in self.steps)
-        bits = int((digits + math.log(sum(one.count for one in self.steps))) / math.log(2.0)) + 50
+        bits = int((digits + math.log(max(self._uses, 1))) / math.log(2.0)) + 50
         if points * nodes > (MOST_PRODUCTS if bits <= PAIRED else MOST_PRODUCTS // 3):
             return None
         with ctx.workprec(bits):
@@ -248,9 +252,9 @@ class LineIntegral:
         cells = [Cells(one.step, c, one.low, one.cut) for one in self.steps]
         looks = [one.look(c, self.log_delta, self.digits) for one in self.steps]
         ratios = [(2.0 * look.fourth + 6.0 * look.bend**2) / (24.0 * look.bend) for look in looks if look is not None]
-        middle = math.sqrt(0.5 / max(ratios))
+        middle = math.sqrt(0.5 / max(ratios)) if ratios else 0.0
         while height < most:
-            fallen = float(self.pair_exponent(acb(c, height)).real.mid() - self.pair_exponent(acb(c)).real.mid())
+            fallen = float(self.companions.falls(c, height).mid())
             rest = fallen
             for one, cell, look, ratio in zip(self.steps, cells, looks, ratios):
                 assert look is not None
@@ -264,7 +268,7 @@ class LineIntegral:
         return math.inf
 
     def _sum(self, c: float, peak: float, h: float, nodes: int, beside: float) -> Enclosure | None:
-        origin, step = self.pair_exponent(acb(c)), arb(h)
+        origin, step = self.companions.exponent(acb(c)), arb(h)
         level = origin.real - arb(c) * self.epsilon - peak
         for one in self.steps:
             level += one.count * one.moments[0].mid().log()
@@ -280,7 +284,7 @@ class LineIntegral:
         total = arb(0)
         for n in range(nodes + 1):
             s = acb(c, step * n)
-            value = (acb(0, step * n * drift) + self.pair_exponent(s) - origin).exp() / (s * (s + 1))
+            value = (acb(0, step * n * drift) + self.companions.exponent(s) - origin).exp() / (s * (s + 1))
             for one, row in zip(self.steps, known):
                 value *= row[n] ** one.count
             total += value.real / 2 if n == 0 else value.real
@@ -296,7 +300,7 @@ class LineIntegral:
         """The sum against the integral: half the integrals of |F| on both lines beside it, damped; over e^peak."""
         found = arb(0)
         for side, order in enumerate((c - beside, c + beside)):
-            size = self.pair_exponent(acb(order)).real - arb(order) * self.epsilon - peak
+            size = self.companions.exponent(acb(order)).real - arb(order) * self.epsilon - peak
             for one in self.steps:
                 size += one.count * arb(one.beside[side].abs_upper()).log()
             found += size.exp() / order
@@ -309,18 +313,17 @@ class LineIntegral:
         if not all(variance > 0 for variance, _ in spreads):
             return arb("inf")
         start = float(height.lower())
-        middle = min(math.sqrt(0.5 / float(ratio.upper())) for _, ratio in spreads)
-        origin = self.pair_exponent(acb(c)).real
+        middle = min((math.sqrt(0.5 / float(ratio.upper())) for _, ratio in spreads), default=0.0)
         caps = [one.count * (arb(one.moments[0].upper()) / one.moments[0].mid()).log() for one in self.steps]
         found = arb(0)
         if start < middle:
-            size = self.pair_exponent(acb(c, start)).real - origin + level + sum(caps, arb(0))
+            size = self.companions.falls(c, start) + level + sum(caps, arb(0))
             for one, (variance, ratio) in zip(self.steps, spreads):
                 ends = [arb(t) * arb(t) * (1 - ratio * arb(t) * arb(t)) for t in (start, middle)]
                 size -= one.count * variance / 2 * arb(min(float(end.lower()) for end in ends))
             found += size.exp() / start
         far = max(start, middle)
-        size = self.pair_exponent(acb(c, far)).real - origin + level + sum(caps, arb(0))
+        size = self.companions.falls(c, far) + level + sum(caps, arb(0))
         for one in self.steps:
             size += one.count * arb(one.cells.falls(far, float(one.moments[0].log().mid())))
         return (found + size.exp() / far) / arb.pi()

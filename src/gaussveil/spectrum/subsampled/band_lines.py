@@ -11,6 +11,8 @@ import numpy as np
 from gaussveil.spectrum.selection import compiled_steps
 from gaussveil.spectrum.subsampled.bands import DIGITS, ENDING, Band, Chosen, Points, Spacing, Tilt, chosen_bands
 from gaussveil.spectrum.subsampled.contour import ACCURATE, Contour, Nodes, Parts, saddle
+from gaussveil.spectrum.subsampled.plain_line import MOST_NODES as PLAIN_NODES
+from gaussveil.spectrum.subsampled.plain_line import WholeLine
 from gaussveil.spectrum.subsampled.step import REACH, UNIT, Complexes, exp_less_one, log_one_plus, turn_less_one
 from gaussveil.typing import Floats
 
@@ -104,7 +106,7 @@ def line_of(band: Band, c: float, log_delta: float) -> Line | None:
     digits, peak = spacing[4:]
     if not spacing.between > 0.0:
         return None
-    if len(band.coarse) == 1 and not band.parts.gaussians.energy.size:
+    if len(band.coarse) == 1 and not band.parts.companions.present:
         (step, count), points = band.parts.steps[0], band.coarse[0]
         coarse = np.array([points.z, points.base, points.loss, points.whole, points.inside])
         line = {"low_cap": band.lows[0], "tilt": c, "missing": points.missing, "between": spacing.between, "peak": peak}
@@ -119,10 +121,8 @@ def line_of(band: Band, c: float, log_delta: float) -> Line | None:
     columns: list[tuple[Complexes, Complexes, Floats]] = []
     while first < MOST_BLOCKS:
         order = c + 1j * spacing.between * (BLOCK * first + np.arange(float(BLOCK * rows)))
-        value = np.zeros(order.size, dtype=complex)
-        if band.parts.gaussians.energy.size:
-            value += band.parts.gaussians.cumulant(order)
-        kept, rounding, moved = np.zeros(order.size, dtype=complex), np.zeros(order.size), np.zeros(order.size)
+        value, rounding = band.parts.companions.cumulant(order)
+        kept, moved = np.zeros(order.size, dtype=complex), np.zeros(order.size)
         for index, (_, count) in enumerate(band.parts.steps):
             moments = LineMoments(band, index, c, spacing.between, float(order[-1].imag))
             if not moments.fits:
@@ -270,6 +270,19 @@ def one_line(windowed: Parts, epsilon: float) -> Nodes | None:
     return found if error <= ACCURATE * (1.0 + abs(slope) * epsilon) else None
 
 
+def plain_line(parts: Parts, epsilon: float, log_delta: float) -> Lines:
+    """The line of companions alone; none where it takes too many nodes."""
+    band = WholeLine(parts, [], epsilon, log_delta)
+    c = band.order()
+    spacing = band.spacing(c, log_delta, DIGITS)
+    height = band.height(c, spacing.digits)
+    if not (spacing.between > 0.0 and height < PLAIN_NODES * spacing.between):
+        return Lines([], math.inf, epsilon)
+    blocks = max(math.ceil(height / (BLOCK * spacing.between)), 2)
+    order = c + 1j * spacing.between * np.arange(float(BLOCK * blocks))
+    return Lines([Line(order, *parts.companions.cumulant(order), spacing)], 0.0, epsilon)
+
+
 def nodes_for(parts: Parts, epsilon: float, log_delta: float, goal: float | None = None) -> Nodes | Lines:
     """Nodes that settle delta, which is about e^log_delta, at epsilon and nearby: one line, or one for each band.
 
@@ -277,4 +290,6 @@ def nodes_for(parts: Parts, epsilon: float, log_delta: float, goal: float | None
     """
     windowed = parts.windowed(log_delta)
     found = one_line(windowed, epsilon)
+    if found is None and not parts.steps:
+        return plain_line(parts, epsilon, log_delta)
     return found or (band_lines(windowed, epsilon) if goal is None else lines_near(windowed, goal, epsilon))

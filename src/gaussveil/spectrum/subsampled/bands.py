@@ -163,8 +163,8 @@ class Band:
         A slope is infinite where the windows do not end the moments.
         """
         whole, slope, kept, pull = np.zeros((4, orders.size))
-        if self.parts.gaussians.energy.size:
-            whole, slope, _ = np.array([self.parts.gaussians.real_moments(float(order)) for order in orders]).T
+        if self.parts.companions.present:
+            whole, slope, _ = np.array([self.parts.companions.real_moments(float(order)) for order in orders]).T
         rise = np.full(orders.size, -np.inf)
         for points, (_, count) in zip(self.coarse, self.parts.steps):
             found = points.means(orders)
@@ -182,12 +182,12 @@ class Band:
     def saddle(self, start: float, reach: float) -> tuple[Tilt, Tilt, Tilt]:
         """c > 0 next to the least log moment - c eps - log c(1+c); of all up to the cap, too, and where that ends."""
         native = compiled_steps()
-        if native is not None and len(self.coarse) == 1 and not self.parts.gaussians.energy.size:
+        if native is not None and len(self.coarse) == 1 and not self.parts.companions.present:
             asked = {"steps": self.parts.steps[0][1], "epsilon": self.epsilon, "log_delta": self.log_delta}
             asked |= {"ending": ENDING, "negligible": NEGLIGIBLE, "start": start, "reach": reach}
             found = native.step_sums("saddle", self.coarse[0].columns, 6, 1, **asked).reshape(3, 2).tolist()
             return Tilt(*found[0]), Tilt(*found[1]), Tilt(*found[2])
-        limit, below, ended = math.log(self.parts.gaussians.highest_order), Tilt(1.0, math.inf), Tilt(1.0, math.inf)
+        limit, below, ended = math.log(self.parts.companions.highest_order), Tilt(1.0, math.inf), Tilt(1.0, math.inf)
         middle = min(math.log(start), limit - 0.1)
         for _ in range(12):
             c = np.exp(np.minimum(middle + np.linspace(-reach, reach, 13), limit - 0.02))
@@ -222,7 +222,7 @@ class Band:
 
     def spacing(self, c: float, log_delta: float, goal: float, ended: bool = False) -> Spacing:
         """The widest spacing of nodes that lines beside it (on which windows end) allow, for a goal of e-foldings."""
-        shifts = c * SHIFTS[c * (1.0 + SHIFTS) < self.parts.gaussians.highest_order]
+        shifts = c * SHIFTS[c * (1.0 + SHIFTS) < self.parts.companions.highest_order]
         values, slopes, _ = self.real(np.concatenate([[c], c - shifts, c + shifts]))
         below, above = values[1 : 1 + shifts.size], values[1 + shifts.size :]
         within = np.isfinite(slopes[1 + shifts.size :])

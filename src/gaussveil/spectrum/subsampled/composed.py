@@ -12,6 +12,7 @@ import numpy as np
 
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
 from gaussveil.spectrum.factors import Factors
+from gaussveil.spectrum.laws.with_infinity import WithInfinity
 from gaussveil.spectrum.loss import PrivacyLoss, compose
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
@@ -31,10 +32,14 @@ def composed(parts: Iterable[tuple[PrivacyCurve, int]], **grid: Any) -> PrivacyC
         else:
             exact += factors.times(count)
     others = [part for kind, alike in by_kind.items() for part in kind.together(alike)]
-    if any(loss.batch_shape for loss, _ in exact.gaussians) and exact.steps:
+    if any(loss.batch_shape for loss, _ in exact.gaussians) and (exact.steps or exact.laws):
         # Of label edges the worst at each epsilon is taken: no pair alone, so that a grid must do.
         others.append((compose(*_repeated(exact.gaussians)), 1))
-        exact = Factors(steps=exact.steps)
+        exact = Factors(steps=exact.steps, laws=exact.laws)
+    if others or not (exact.steps or exact.gaussians):
+        # Laws of which no moment falls need a grid, too; where there is one, they lose nothing on it.
+        others += exact.laws
+        exact = Factors(exact.gaussians, exact.steps)
     whole = exact_curve(exact)
     if not others:
         return whole
@@ -45,11 +50,15 @@ def composed(parts: Iterable[tuple[PrivacyCurve, int]], **grid: Any) -> PrivacyC
     return compose_pessimistic([curve for curve, _ in others], [count for _, count in others], **grid)
 
 
-def exact_curve(factors: Factors) -> PrivacyLoss | SubsampledLoss | None:
-    """The curve of factors under one contour; None of nothing."""
+def exact_curve(factors: Factors) -> PrivacyCurve | None:
+    """The curve of factors under one contour; None where no moment falls along it."""
     losses = _repeated(factors.gaussians)
     gaussian = compose(*losses) if len(losses) > 1 else losses[0] if losses else None
-    return SubsampledLoss(factors.steps, gaussian) if factors.steps else gaussian
+    if not factors.laws or not (losses or factors.steps):
+        return SubsampledLoss(factors.steps, gaussian) if factors.steps else gaussian
+    finite = SubsampledLoss(factors.steps, gaussian, [(law.finite, count) for law, count in factors.laws])
+    certain = all(law.infinity == law.reversed().infinity == 0.0 for law, _ in factors.laws)
+    return finite if certain else WithInfinity(finite, factors.laws)
 
 
 def _repeated(gaussians: Sequence[tuple[PrivacyLoss, int]]) -> list[PrivacyLoss]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gaussveil.spectrum.subsampled.companions import Companions
 from gaussveil.spectrum.subsampled.step import UNIT, Complexes, Step, Sums
 from gaussveil.typing import Floats
 
@@ -22,40 +23,11 @@ NOISY = -22.0  # log of a rounding error, over the peak, that no contour may mee
 LEFT_OUT = 31.0  # -log of the share of delta that windows may leave out
 
 
-class Gaussians(NamedTuple):
-    """Reduced terms of a Gaussian pair, as plain arrays (mathematics: docs/math/spectrum)."""
-
-    variance_gap: Floats
-    log_ratio: Floats
-    multiplicity: Floats
-    energy: Floats
-
-    def cumulant(self, order: Complexes) -> Complexes:
-        """K(s), the branch that is real on the real axis and continuous above it."""
-        opening = 1.0 + np.multiply.outer(order, self.variance_gap)
-        value = -0.5 * order * float(self.multiplicity @ self.log_ratio) - 0.5 * np.log(opening) @ self.multiplicity
-        return value + 0.5 * order * (1.0 + order) * ((1.0 / opening) @ self.energy)
-
-    def real_moments(self, order: float) -> tuple[float, float, float]:
-        """K, K', K'' at a real order inside its domain."""
-        gap, opening = self.variance_gap, 1.0 + order * self.variance_gap
-        slope = 0.5 * float(self.energy @ ((order * (1.0 + opening) + 1.0) / opening**2))
-        slope -= 0.5 * float(self.multiplicity @ (self.log_ratio + gap / opening))
-        bend = float(self.multiplicity @ (gap / opening) ** 2) / 2.0 + float(self.energy @ ((1.0 - gap) / opening**3))
-        return float(self.cumulant(np.array([order + 0.0j]))[0].real), slope, bend
-
-    @property
-    def highest_order(self) -> float:
-        """End of the domain of K."""
-        lowest = float(self.variance_gap.min(initial=0.0))
-        return -1.0 / lowest if lowest < 0.0 else math.inf
-
-
 class Parts(NamedTuple):
-    """What is composed: steps with their counts, and the Gaussian part; windows suit a delta of e^log_delta."""
+    """What is composed: steps with their counts, and what stands beside; windows suit a delta of e^log_delta."""
 
     steps: tuple[tuple[Step, int], ...]
-    gaussians: Gaussians
+    companions: Companions
     log_delta: float = -math.inf
 
     def windowed(self, log_delta: float) -> Parts:
@@ -77,13 +49,13 @@ class Parts(NamedTuple):
 
     def start(self, normal: float, z: float) -> float:
         """Where a search for an order begins: at that of a normal loss, or at one that tilts a single output to z."""
-        if self.steps and not self.gaussians.energy.size and not self.steps[0][0].backward:
+        if self.steps and not self.companions.present and not self.steps[0][0].backward:
             normal = min(normal, max(z, 1.0) / self.steps[0][0].slope(z))
-        return min(normal if 0.0 < normal < math.inf else 1.0, 0.5 * self.gaussians.highest_order)
+        return min(normal if 0.0 < normal < math.inf else 1.0, 0.5 * self.companions.highest_order)
 
     def real_moments(self, order: float) -> tuple[float, float, float]:
         """K, K', K'' of the composition at a real order."""
-        total = np.array(self.gaussians.real_moments(order))
+        total = np.array(self.companions.real_moments(order))
         for step, count in self.steps:
             total = total + count * np.array(step.real_moments(order, self.cap(step)))
         return float(total[0]), float(total[1]), float(total[2])
@@ -102,7 +74,7 @@ def saddle(parts: Parts, epsilon: float) -> Saddle:
 
     Any c serves, a good one saves nodes. Between the poles the integral is delta - 1.
     """
-    limit = parts.gaussians.highest_order
+    limit = parts.companions.highest_order
     _, mean, variance = parts.real_moments(0.0)
     low, high = (0.0, limit) if mean - epsilon <= 2.0 * math.sqrt(variance) else (-1.0, 0.0)
     centre = -0.5
@@ -185,8 +157,7 @@ class Contour:
 
     def cumulant(self, u: Floats, order: Complexes) -> tuple[Complexes, Floats]:
         """K at points of the line, with the bound of its rounding."""
-        value = self.parts.gaussians.cumulant(order)
-        rounding = np.zeros(order.size)
+        value, rounding = self.parts.companions.cumulant(order)
         blocks = np.searchsorted(RANGES, u, side="right") - 1
         for block in np.unique(blocks):
             rows = np.flatnonzero(blocks == block)

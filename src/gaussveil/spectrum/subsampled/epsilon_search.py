@@ -49,7 +49,7 @@ class EpsilonSearch:
         largest = self.largest
         epsilon = min(first_guess(self.parts, self.goal), largest)
         self.nodes = one_line(self.windowed, epsilon)
-        if self.nodes is None:
+        if self.nodes is None and self.parts.steps:
             self.nodes = lines = lines_near(self.windowed, self.goal, epsilon)
             epsilon = lines.epsilon
         tolerance = TOLERANCE * (1.0 - self.goal)
@@ -107,6 +107,8 @@ def accurate(_: float, slope: float, error: float, epsilon: float) -> bool:
 def first_guess(parts: Parts, goal: float) -> float:
     """Epsilon by the saddlepoint, unless few steps count: then about where one of them alone exceeds it."""
     saddlepoint = saddlepoint_epsilon(parts.windowed(goal), goal)
+    if not parts.steps or parts.companions.laws:
+        return saddlepoint
     if sum(step.sampling_rate * count for step, count in parts.steps) > 1.0 or parts.steps[0][0].backward:
         return saddlepoint
     uses = math.log(sum(count for _, count in parts.steps))

@@ -16,7 +16,7 @@ def saddlepoint_epsilon(parts: Parts, goal: float) -> float:
 
     Near an order log delta falls by it for each epsilon, which also bridges orders at which a rare output takes over.
     """
-    low, high, epsilon = 0.0, parts.gaussians.highest_order, 0.0
+    low, high, epsilon = 0.0, parts.companions.highest_order, 0.0
     order = parts.start(math.sqrt((1.0 - 2.0 * goal) / parts.real_moments(0.0)[2]), math.sqrt(-2.0 * goal))
     for _ in range(16):
         value, mean, variance = parts.real_moments(order)

@@ -1,4 +1,7 @@
-"""`SubsampledLoss`: the privacy of steps on random batches, alone, repeated, in schedules, and with Gaussian pairs."""
+"""`SubsampledLoss`: the privacy of steps on random batches, alone, repeated, in schedules, and with what stands beside.
+
+Gaussian pairs may stand beside them, and laws of losses by atoms and pieces, of which the finite losses count here.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,12 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from flint import ctx
 
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum.arguments import epsilon_array, probability_array
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
-from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
-from gaussveil.spectrum.enclosures.enclosure import exact_terms
+from gaussveil.spectrum.enclosures.enclosure import exact_terms, precision_lock
 from gaussveil.spectrum.enclosures.interval import (
     UNKNOWN,
     ZERO,
@@ -24,13 +27,16 @@ from gaussveil.spectrum.enclosures.interval import (
     stacked,
 )
 from gaussveil.spectrum.factors import Factors
+from gaussveil.spectrum.laws.loss_law import law_of
 from gaussveil.spectrum.loss import PrivacyLoss, compose
+from gaussveil.spectrum.named_profile import BALL_BITS
 from gaussveil.spectrum.pair import GaussianPair
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.profiles import PoissonSubsampled
 from gaussveil.spectrum.subsampled.ball_single import enclose_single, single_epsilon
 from gaussveil.spectrum.subsampled.band_lines import Lines, nodes_for
-from gaussveil.spectrum.subsampled.contour import Gaussians, Nodes, Parts, saddle
+from gaussveil.spectrum.subsampled.companions import BallCompanions, Companions, Gaussians
+from gaussveil.spectrum.subsampled.contour import Nodes, Parts, saddle
 from gaussveil.spectrum.subsampled.epsilon_search import EpsilonSearch, accurate
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.step import UNIT, Step
@@ -49,7 +55,7 @@ SURE = -60.0  # log of 1 - delta, as a bound in doubles has it, at which delta i
 
 
 class SubsampledLoss(PrivacyCurve):
-    """Steps with their counts, and one Gaussian loss, composed: exact for a sequence fixed in advance.
+    """Steps with their counts, one Gaussian loss, and laws, composed: exact for a sequence fixed in advance.
 
     `delta`, `log_delta`, `epsilon` and `tradeoff` speak of X against Y (with the record against without) and carry
     their error bound: delta is never below the truth, epsilon never too small.
@@ -57,7 +63,12 @@ class SubsampledLoss(PrivacyCurve):
 
     encloses_jointly: ClassVar[bool] = True
 
-    def __init__(self, steps: Sequence[tuple[Step, int]], gaussian: PrivacyLoss | None = None) -> None:
+    def __init__(
+        self,
+        steps: Sequence[tuple[Step, int]],
+        gaussian: PrivacyLoss | None = None,
+        laws: Sequence[tuple[PrivacyCurve, int]] = (),
+    ) -> None:
         if gaussian is not None and gaussian.batch_shape:
             raise ParameterError("Label edges cannot be composed with random batches. Got a batch of losses.")
         counts: dict[Step, int] = {}
@@ -75,22 +86,29 @@ class SubsampledLoss(PrivacyCurve):
                 f"Got {sum(counts.values())}; make it fewer steps of a higher rate."
             )
         self.gaussian = compose(*losses) if losses else None
-        self._parts = Parts(self.steps, _plain_terms(self.gaussian))
-        alone = len(self.steps) == 1 and self.steps[0][1] == 1 and self.gaussian is None
+        uses: dict[PrivacyCurve, int] = {}
+        for law, count in laws:
+            uses[law] = uses.get(law, 0) + count
+        self.laws = tuple(uses.items())
+        in_doubles = tuple((law_of(law), count) for law, count in self.laws)
+        self._parts = Parts(self.steps, Companions(_plain_terms(self.gaussian), in_doubles))
+        self._accompanied = self._parts.companions.present
+        alone = len(self.steps) == 1 and self.steps[0][1] == 1 and not self._accompanied
         self._single = self.steps[0][0] if alone else None
 
     def _brief(self) -> dict[str, str]:
-        return {"steps": str(sum(count for _, count in self.steps)), "different": str(len(self.steps))}
+        found = {"steps": str(sum(count for _, count in self.steps)), "different": str(len(self.steps))}
+        return found | ({"laws": str(sum(count for _, count in self.laws))} if self.laws else {})
 
     def factors(self) -> Factors:
-        """Its steps and its Gaussian loss."""
+        """Its steps, its Gaussian loss and the laws."""
         gaussians = () if self.gaussian is None else ((self.gaussian, 1),)
-        return Factors(gaussians, self.steps)
+        return Factors(gaussians, self.steps, self.laws)
 
     def charged(self) -> tuple[tuple[PrivacyCurve, int], ...]:
-        """The profiles that an account keeps of its steps, and the Gaussian loss."""
+        """The profiles that an account keeps of its steps, the Gaussian loss and the laws."""
         gaussians = () if self.gaussian is None else ((self.gaussian, 1),)
-        return (*((stored(step), count) for step, count in self.steps), *gaussians)
+        return (*((stored(step), count) for step, count in self.steps), *gaussians, *self.laws)
 
     def affordable_nodes(self, work: float) -> float:
         """Few, when it is composed with others on a grid."""
@@ -102,14 +120,17 @@ class SubsampledLoss(PrivacyCurve):
         bounds = [step.largest_loss * count for step, count in self.steps]
         if self.gaussian is not None:
             bounds.append(float(self.gaussian.renyi(math.inf)))
+        bounds += [law.largest_loss * count for law, count in self.laws]
         return math.fsum(bounds) * (1.0 + 8.0 * UNIT)
 
     def reversed(self) -> SubsampledLoss:
         """X and Y exchanged; itself where that changes nothing."""
-        if all(step.replace for step, _ in self.steps) and not self._parts.gaussians.variance_gap.any():
+        still = all(step.replace for step, _ in self.steps) and all(law.symmetric for law, _ in self.laws)
+        if still and not self._parts.companions.gaussians.variance_gap.any():
             return self
         gaussian = None if self.gaussian is None else self.gaussian.reversed()
-        return SubsampledLoss([(step.reversed(), count) for step, count in self.steps], gaussian)
+        laws = [(law.reversed(), count) for law, count in self.laws]
+        return SubsampledLoss([(step.reversed(), count) for step, count in self.steps], gaussian, laws)
 
     def cumulant(self, order: float) -> float:
         """K(s) = log E_X[exp(s L)] at a real order; s times the Renyi divergence of order 1 + s."""
@@ -133,8 +154,10 @@ class SubsampledLoss(PrivacyCurve):
     @np.errstate(all="ignore")
     def chernoff(self, epsilon: float) -> float:
         """An upper bound of log delta from the moment at one real order, which costs next to nothing."""
-        if not self.steps or epsilon >= self.largest_loss:
-            return -math.inf if self.steps else math.inf
+        if epsilon >= self.largest_loss:
+            return -math.inf
+        if not self.steps and not self.laws:
+            return math.inf
         order = abs(saddle(self._parts, epsilon).centre)
         value = self._parts.real_moments(order)[0] - order * epsilon
         value += order * math.log(order) - (1.0 + order) * math.log1p(order)
@@ -166,8 +189,8 @@ class SubsampledLoss(PrivacyCurve):
 
     def enclose(self, epsilon: Any) -> Enclosure:
         """Rigorous ends of delta(epsilon), in ball arithmetic."""
-        if not self.steps and self.gaussian is not None:
-            return self.gaussian.enclose(epsilon)
+        if self._plain is not None:
+            return self._plain.enclose(epsilon)
         levels = epsilon_array(epsilon, np.zeros(()))
         return stacked([self._enclose_at(float(level)) for level in np.ravel(levels)], levels.shape)
 
@@ -177,11 +200,11 @@ class SubsampledLoss(PrivacyCurve):
 
         ahead, back = self.enclose(epsilon), self.reversed()
         known = bool(back.steps) and back._single is None and epsilon < back.largest_loss  # else that is quick
-        known = known and ahead.lower > 0.0 and (back.gaussian is None or back._exact_terms is not None)
+        balls = back._in_balls if known and ahead.lower > 0.0 else None
         if (
             back is self
             or epsilon == 0.0
-            or (known and surely_below(back.steps, back._exact_terms, epsilon, ahead.log_lower))
+            or (balls is not None and surely_below(back.steps, balls, epsilon, ahead.log_lower))
         ):
             return ahead
         return ahead.larger(back.enclose(epsilon))
@@ -195,7 +218,7 @@ class SubsampledLoss(PrivacyCurve):
         """Whether log delta may exceed a goal."""
         if self.chernoff(epsilon) <= goal:
             return False
-        if self._single is None and self.steps:
+        if self._single is None and self._plain is None:
             value, _, error = nodes_for(self._parts, epsilon, goal).log_delta(epsilon)
             if math.isfinite(error):
                 return value + error > goal
@@ -207,9 +230,8 @@ class SubsampledLoss(PrivacyCurve):
         """log delta, its slope, its error bound, and the nodes it came from; those given serve if they are accurate."""
         if epsilon >= self.largest_loss:
             return -math.inf, 0.0, 0.0, nodes
-        if not self.steps:
-            value = float(self.gaussian.enclose(epsilon).log_upper) if self.gaussian is not None else -math.inf
-            return value, math.nan, 0.0, nodes
+        if self._plain is not None:
+            return float(self._plain.enclose(epsilon).log_upper), math.nan, 0.0, nodes
         if self._single is not None:
             return float(enclose_single(self._single, epsilon).log_upper), math.nan, 0.0, nodes
         with np.errstate(all="ignore"):
@@ -229,35 +251,47 @@ class SubsampledLoss(PrivacyCurve):
         found, about = UNKNOWN, goal if goal is not None else self._about(epsilon)
         if about == 0.0:
             return SURELY_ONE
-        if self.gaussian is None or self._exact_terms is not None:
-            found = self._enclosed_in_balls(epsilon, about)
-        if not found.relative_width < LOOSE and self.gaussian is None:
+        if self._in_balls is not None:
+            found = self._enclosed_in_balls(self._in_balls, epsilon, about)
+        if not found.relative_width < LOOSE and not self._accompanied:
             nodes = MOST_NODES if goal is None else FEWER_NODES  # many are asked for where epsilon is searched
             found = intersection(found, enclose_on_grid(self.steps, epsilon, about, nodes))
-        if not found.relative_width < LOOSE and (self.gaussian is not None or float(found.upper) == 1.0):
+        if not found.relative_width < LOOSE and (self._accompanied or float(found.upper) == 1.0):
             upper = max(float(self._grid.delta(epsilon)), math.ulp(0.0))  # a delta that left the doubles is not 0
             found = intersection(found, Enclosure(0.0, upper, -math.inf, math.log(upper), proven=False))
         return found
 
-    def _enclosed_in_balls(self, epsilon: float, about: float) -> Enclosure:
+    def _enclosed_in_balls(self, companions: BallCompanions, epsilon: float, about: float) -> Enclosure:
         """Along one line or band by band; where bands would take seconds the grid is asked before them."""
         from gaussveil.spectrum.subsampled.ball_bands import BandsInBalls
-        from gaussveil.spectrum.subsampled.ball_line import LineIntegral, enclose_on_line
+        from gaussveil.spectrum.subsampled.ball_line import enclose_on_line
 
-        found = enclose_on_line(self.steps, self._exact_terms, epsilon, about) or UNKNOWN
-        if found.relative_width < NARROW:
+        found = enclose_on_line(self.steps, companions, epsilon, about) or UNKNOWN
+        if found.relative_width < NARROW or not self.steps:
             return found
-        pairs = LineIntegral(self.steps, self._exact_terms, epsilon, about).pair_exponent
-        bands = BandsInBalls(self._parts.windowed(about - 2.0), pairs, epsilon)
-        if bands.work > LONG and self.gaussian is None:
+        bands = BandsInBalls(self._parts.windowed(about - 2.0), companions, epsilon)
+        if bands.work > LONG and not self._accompanied:
             found = intersection(found, enclose_on_grid(self.steps, epsilon, about))
         if bands.work <= LONG or (bands.work <= LONGEST and not found.relative_width < LOOSE):
             found = intersection(found, bands.enclose() or UNKNOWN)
         return found
 
     @cached_property
-    def _exact_terms(self) -> BallSpectrum | None:
-        return None if self.gaussian is None else exact_terms(self.gaussian._sources)
+    def _plain(self) -> PrivacyLoss | None:
+        """The Gaussian loss, if that is all; one that says nothing of nothing."""
+        if self.steps or self.laws:
+            return None
+        return self.gaussian if self.gaussian is not None else PrivacyLoss.from_terms([0.0], [1.0], [0.0])
+
+    @cached_property
+    def _in_balls(self) -> BallCompanions | None:
+        """What stands beside the steps in ball arithmetic; None where its exact form is not known."""
+        pairs = None if self.gaussian is None else exact_terms(self.gaussian._sources)
+        if pairs is None and self.gaussian is not None:
+            return None
+        with precision_lock(), ctx.workprec(BALL_BITS):
+            laws: list[tuple[Any, int]] = [(law, count) for law, count in self.laws]
+            return BallCompanions(pairs, tuple((law.ball_law(), count) for law, count in laws))
 
     @np.errstate(all="ignore")
     def _about(self, epsilon: float) -> float:
@@ -275,7 +309,8 @@ class SubsampledLoss(PrivacyCurve):
         counts = [count for _, count in self.steps]
         if self.gaussian is not None:
             items, counts = [*items, self.gaussian], [*counts, 1]
-        return compose_pessimistic(items, counts)
+        items += [law for law, _ in self.laws]
+        return compose_pessimistic(items, [*counts, *(count for _, count in self.laws)])
 
     def _settled(self, epsilon: float) -> tuple[float, float, float, Nodes | Lines]:
         """The contour integral, with windows first chosen from Chernoff's bound, then from what was found."""
@@ -294,8 +329,8 @@ class SubsampledLoss(PrivacyCurve):
 
     @np.errstate(all="ignore")
     def _private_epsilon(self, delta: float) -> float:
-        if not self.steps:
-            return 0.0 if self.gaussian is None else float(self.gaussian.epsilon(delta))
+        if self._plain is not None:
+            return float(self._plain.epsilon(delta))
         if self._single is not None:
             return self.largest_loss if delta <= 0.0 else single_epsilon(self._single, log_down(delta))
         if delta <= 0.0:
@@ -306,10 +341,11 @@ class SubsampledLoss(PrivacyCurve):
         return search.epsilon()
 
     def _distance(self) -> float:
-        """An upper bound of delta(0): the sum of the steps' total variation distances, and the pair's."""
+        """An upper bound of delta(0): the sum of the steps' total variation distances, the pair's and the laws'."""
         apart = [(2.0 if step.replace else 1.0) / step.noise_multiplier for step, _ in self.steps]
         parts = [step.sampling_rate * n * math.erf(a / math.sqrt(8.0)) for (step, n), a in zip(self.steps, apart)]
         rest = 0.0 if self.gaussian is None else float(self.gaussian.enclose(0.0).upper)
+        rest += sum(float(law.delta(0.0)) * (1.0 + law.relative_error) * n for law, n in self.laws)
         return (math.fsum(parts) + rest) * (1.0 + 16.0 * UNIT)
 
 

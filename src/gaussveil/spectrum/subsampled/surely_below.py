@@ -16,9 +16,9 @@ import numpy as np
 import scipy
 from flint import acb, arb, ctx
 
-from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
 from gaussveil.spectrum.enclosures.enclosure import precision_lock
 from gaussveil.spectrum.roots import lowest
+from gaussveil.spectrum.subsampled.companions import BallCompanions
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.typing import Floats
 
@@ -59,7 +59,7 @@ def falling(step: Step) -> Falling:
 
 @np.errstate(all="ignore")
 def surely_below(
-    steps: Sequence[tuple[Step, int]], pairs: BallSpectrum | None, epsilon: float, log_delta: float
+    steps: Sequence[tuple[Step, int]], companions: BallCompanions, epsilon: float, log_delta: float
 ) -> bool:
     """Whether that bound proves that delta is at most e^log_delta; of steps with X and Y exchanged alone."""
     if not steps or not all(step.backward for step, _ in steps):
@@ -69,23 +69,21 @@ def surely_below(
     def bound(log_order: float) -> float:
         order = math.exp(log_order)
         found = sum(count * one.log_moment(order) for one, count in cells) - order * epsilon
-        if pairs is not None:
-            found += float(pairs.exponent(acb(order)).real.mid())
+        found += float(companions.exponent(acb(order)).real.mid())
         found += order * math.log(order) - (1.0 + order) * math.log1p(order)
         return found if math.isfinite(found) else 1e300
 
     with precision_lock(), ctx.workprec(120):
-        order = math.exp(lowest(bound, LOG_ORDERS[0], min(LOG_ORDERS[1], _highest(pairs)), xtol=0.01))
+        order = math.exp(lowest(bound, LOG_ORDERS[0], min(LOG_ORDERS[1], _highest(companions)), xtol=0.01))
         c = arb(order)
         log_bound = c * c.log() - (1 + c) * (1 + c).log() - c * epsilon
         for one, count in cells:
             log_bound += count * arb(one.log_moment(order))
-        if pairs is not None:
-            log_bound += pairs.exponent(acb(order)).real
+        log_bound += companions.exponent(acb(order)).real
         return bool(log_bound < arb(log_delta))
 
 
-def _highest(pairs: BallSpectrum | None) -> float:
+def _highest(companions: BallCompanions) -> float:
     """log of where K of the pairs ends, a little before it."""
-    gaps = [float(term.gap) for term in pairs.terms] if pairs is not None else []
+    gaps = [float(term.gap) for term in companions.terms]
     return math.log(-1.0 / min(gaps)) - 0.05 if min(gaps, default=0.0) < 0.0 else math.inf

@@ -1,0 +1,94 @@
+"""Profiles whose law of losses is known by atoms and pieces: they join Gaussians and steps under one contour."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gaussveil.errors import ParameterError
+from gaussveil.spectrum.arguments import float_array
+from gaussveil.spectrum.factors import Factors
+from gaussveil.spectrum.named_profile import PrivacyProfile
+from gaussveil.typing import Floats
+
+if TYPE_CHECKING:
+    from gaussveil.spectrum.laws.ball_law import BallLaw
+
+ROUNDED_UP = 1.0 + 1e-12
+
+
+class HasLaw(PrivacyProfile):
+    """A profile that knows the law of its losses."""
+
+    @abstractmethod
+    def ball_law(self) -> BallLaw:
+        """The law, at the working precision of ball arithmetic."""
+
+    def reversed(self) -> HasLaw:
+        """The curve of Y from X; the curve itself unless a subclass knows better."""
+        return self
+
+    @property
+    def finite(self) -> HasLaw:
+        """The curve of the finite losses, as if these had probability 1."""
+        return self
+
+    def factors(self) -> Factors | None:
+        """Itself, unless next to all losses are infinite."""
+        return Factors(laws=((self, 1),)) if max(self.infinity, self.reversed().infinity) < 0.5 else None
+
+    def renyi(self, order: Any) -> Any:
+        """Renyi divergence of an order above 1, rounded up; from the moments of the law."""
+        from gaussveil.spectrum.laws.loss_law import law_of
+
+        orders = float_array("order", order, np.zeros(()))
+        if not np.all(orders > 1.0):
+            raise ParameterError("'order' must be > 1. Got a value <= 1, or NaN.")
+        if self.infinity > 0.0:
+            return np.full(orders.shape, math.inf)[()]
+        law, largest = law_of(self), self.largest_loss
+        found = []
+        for one in np.ravel(orders).tolist():
+            if math.isinf(one):
+                found.append(largest)
+                continue
+            log_moment, rounding = law.moments(np.array([one - 1.0 + 0.0j]))
+            found.append(min((float(log_moment[0].real) + float(rounding[0])) / (one - 1.0) * ROUNDED_UP, largest))
+        return np.reshape(np.array(found), orders.shape)[()]
+
+
+@dataclass(frozen=True)
+class FiniteLosses(HasLaw):
+    """The finite losses of a law, as if these had probability 1."""
+
+    base: HasLaw
+
+    @property
+    def largest_loss(self) -> float:
+        """That of the base."""
+        return self.base.largest_loss
+
+    @property
+    def symmetric(self) -> bool:
+        """As the base is."""
+        return self.base.symmetric
+
+    def reversed(self) -> FiniteLosses:
+        """The finite losses of Y from X."""
+        return FiniteLosses(self.base.reversed())
+
+    def fold_key(self) -> object:
+        """That of the base, of finite losses."""
+        return {"finite": self.base.fold_key()}
+
+    def _divergence(self, epsilon: Floats) -> Any:
+        whole = np.asarray(self.base.delta(epsilon)) * (1.0 + self.base.relative_error) * ROUNDED_UP
+        return (whole - self.base.infinity * (1.0 - 1e-12)) / (1.0 - self.base.infinity)
+
+    def ball_law(self) -> BallLaw:
+        """The base's, with probabilities over that of a finite loss."""
+        return self.base.ball_law().finite()

@@ -1,0 +1,159 @@
+"""The same laws of losses in doubles, with bounds of their roundings: what the contour multiplies."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from flint import ctx
+
+from gaussveil.spectrum.curve import UNIT
+from gaussveil.spectrum.enclosures.enclosure import precision_lock
+from gaussveil.spectrum.laws.ball_law import BallLaw
+from gaussveil.spectrum.subsampled.step import exp_less_one, log_one_plus
+from gaussveil.spectrum.work import check_work
+from gaussveil.typing import Floats
+
+Complexes = Any  # NDArray[np.complex128]
+BITS = 128
+TILTED = 3.0  # real exponents beyond this are summed without subtracting the 1 that moments have at s = 0
+SERIES = 0.02  # arguments of hyperbolic functions below which three terms of a series have all digits
+BLOCK = 2**20  # products of orders and atoms that are held at once
+ALMOST_NONE = 0.05  # roundings, times the uses, from which on they stand for a moment that is no larger
+
+
+class LawMoments(NamedTuple):
+    """log M(s) / M(0) at each order, and the bound of its rounding."""
+
+    log_moment: Complexes
+    rounding: Floats
+
+
+class LossLaw(NamedTuple):
+    """Atoms and pieces of the finite losses, whose probabilities add up to 1, and log of what they are of all."""
+
+    losses: Floats
+    masses: Floats
+    pieces: Floats  # rows: middle, half, tilt, weight
+    log_finite: float
+
+    @staticmethod
+    def of(law: BallLaw) -> LossLaw:
+        """The law of balls, each rounded to a double."""
+        with ctx.workprec(BITS):
+            finite = 1 - law.infinity
+            columns = [[float(value) for value in piece[:3]] + [float(piece.weight / finite)] for piece in law.pieces]
+            return LossLaw(
+                np.array([float(loss) for loss in law.losses]),
+                np.array([float(mass / finite) for mass in law.masses]),
+                np.array(columns).reshape(-1, 4).T,
+                float(finite.log()),
+            )
+
+    @property
+    def largest_loss(self) -> float:
+        """The largest finite loss, rounded up."""
+        largest = float(np.append(self.losses, self.pieces[0] + self.pieces[1]).max())
+        return largest + 4.0 * UNIT * abs(largest)
+
+    @property
+    def reach(self) -> float:
+        """The largest absolute value of a finite loss."""
+        return float(
+            max(np.abs(self.losses).max(initial=0.0), (np.abs(self.pieces[0]) + self.pieces[1]).max(initial=0))
+        )
+
+    def moments(self, orders: Complexes) -> LawMoments:
+        """log of the moment at each order."""
+        check_work()
+        rows = max(1, BLOCK // max(self.losses.size, 1))
+        if orders.size <= rows:
+            return self._moments(orders)
+        found = [self._moments(orders[start : start + rows]) for start in range(0, orders.size, rows)]
+        return LawMoments(*(np.concatenate(column) for column in zip(*found)))
+
+    def _moments(self, orders: Complexes) -> LawMoments:
+        middle, half, tilt, weight = self.pieces
+        exponent = np.multiply.outer(orders, self.losses)
+        shift, argument = np.multiply.outer(orders, middle), np.multiply.outer(orders, half) + tilt * half
+        sizes = np.concatenate([exponent.real, shift.real + np.abs(argument.real)], axis=1)
+        tops = sizes.max(axis=1)
+        near = bool(np.all(tops < TILTED))
+        scale = np.zeros((orders.size, 1)) if near else tops[:, None]
+        atoms = self.masses * (exp_less_one(exponent) if near else np.exp(exponent - scale))
+        size = self.masses * np.exp(exponent.real - scale)
+        inside = weight * scaled_sinhc(argument, shift - scale)
+        total = atoms.sum(axis=1) + inside.sum(axis=1)
+        if near:
+            total = total - float(weight @ scaled_sinhc(tilt * half + 0.0j, 0.0j).real)
+        far = 4.0 + 4.0 * np.abs(orders) * self.reach
+        sizes = size.sum(axis=1) + (weight * np.exp(np.abs(argument.real) + shift.real - scale)).sum(axis=1)
+        moment = np.abs(1.0 + total if near else total)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_moment = (log_one_plus(total) if near else np.log(total)) + scale[:, 0]
+            return LawMoments(log_moment, 4.0 * UNIT * (far * sizes / moment + np.abs(log_moment.real)))
+
+    def cumulant(self, orders: Complexes, count: int) -> LawMoments:
+        """The same of many uses; where roundings are as large as the moment, these stand for it."""
+        log_moment, rounding = self.moments(orders)
+        lost = ~(count * rounding < ALMOST_NONE)
+        if lost.any():
+            log_moment, rounding = log_moment.copy(), rounding.copy()
+            with np.errstate(divide="ignore", invalid="ignore"):
+                grown = log_moment.real[lost] + np.log1p(rounding[lost])
+            most = self.moments(orders[lost].real + 0.0j).log_moment.real
+            log_moment[lost] = np.where(np.isfinite(grown), np.minimum(grown, most), most)
+            rounding[lost] = 2.0 / count
+        return LawMoments(count * log_moment, count * rounding)
+
+    def real_moments(self, order: float) -> tuple[float, float, float]:
+        """K, K', K'' at a real order."""
+        middle, half, tilt, weight = self.pieces
+        argument = (order + tilt) * half
+        logs = np.concatenate([order * self.losses, order * middle + np.abs(argument)])
+        top = float(logs.max())
+        share = np.concatenate([self.masses, weight * decayed_sinhc(argument)]) * np.exp(logs - top)
+        mean, spread = _inner(argument)
+        means = np.concatenate([self.losses, middle + half * mean])
+        spreads = np.concatenate([np.zeros(self.losses.size), half * half * spread])
+        total = float(share.sum())
+        first = float(share @ means) / total
+        second = float(share @ (spreads + (means - first) ** 2)) / total
+        value = float(self.moments(np.array([order + 0.0j])).log_moment[0].real)
+        return value, first, second
+
+
+def scaled_sinhc(argument: Complexes, exponent: Complexes) -> Complexes:
+    """sinh(y)/y e^x, where e^x may make a large sinh small again."""
+    small = np.abs(argument) < SERIES
+    safe = np.where(small, 1.0, argument)
+    square = argument * argument
+    series = np.exp(exponent) * (1.0 + square / 6.0 * (1.0 + square / 20.0 * (1.0 + square / 42.0)))
+    return np.where(small, series, 0.5 * (np.exp(exponent + safe) - np.exp(exponent - safe)) / safe)
+
+
+def decayed_sinhc(argument: Floats) -> Floats:
+    """sinh(y)/y e^{-|y|} at real arguments."""
+    size = np.abs(argument)
+    safe = np.where(size < SERIES, 1.0, size)
+    series = np.exp(-size) * (1.0 + size**2 / 6.0 * (1.0 + size**2 / 20.0))
+    return np.asarray(np.where(size < SERIES, series, -0.5 * np.expm1(-2.0 * safe) / safe))
+
+
+def _inner(argument: Floats) -> tuple[Floats, Floats]:
+    """Mean and variance of a density e^{y x} on -1 < x < 1."""
+    small = np.abs(argument) < 0.1
+    safe = np.where(small, 1.0, argument)
+    square = argument * argument
+    with np.errstate(over="ignore"):
+        mean = np.where(small, argument / 3.0 * (1.0 - square / 15.0), 1.0 / np.tanh(safe) - 1.0 / safe)
+        spread = np.where(small, (1.0 - square / 5.0) / 3.0, 1.0 / safe**2 - 1.0 / np.sinh(safe) ** 2)
+    return np.asarray(mean), np.asarray(spread)
+
+
+@lru_cache(maxsize=256)
+def law_of(profile: Any) -> LossLaw:
+    """The law of a profile's losses, in doubles."""
+    with precision_lock(), ctx.workprec(BITS):
+        return LossLaw.of(profile.ball_law())

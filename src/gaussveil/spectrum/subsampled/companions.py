@@ -1,0 +1,112 @@
+"""What stands beside steps under one contour: Gaussian pairs and laws by atoms and pieces, whose K is a closed form."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from flint import acb, arb
+
+from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, Term
+from gaussveil.spectrum.laws.ball_law import BallLaw
+from gaussveil.spectrum.laws.loss_law import LawMoments, LossLaw
+from gaussveil.spectrum.subsampled.step import Complexes
+from gaussveil.typing import Floats
+
+
+class Gaussians(NamedTuple):
+    """Reduced terms of a Gaussian pair, as plain arrays (mathematics: docs/math/spectrum)."""
+
+    variance_gap: Floats
+    log_ratio: Floats
+    multiplicity: Floats
+    energy: Floats
+
+    def cumulant(self, order: Complexes) -> Complexes:
+        """K(s), the branch that is real on the real axis and continuous above it."""
+        opening = 1.0 + np.multiply.outer(order, self.variance_gap)
+        value = -0.5 * order * float(self.multiplicity @ self.log_ratio) - 0.5 * np.log(opening) @ self.multiplicity
+        return value + 0.5 * order * (1.0 + order) * ((1.0 / opening) @ self.energy)
+
+    def real_moments(self, order: float) -> tuple[float, float, float]:
+        """K, K', K'' at a real order inside its domain."""
+        gap, opening = self.variance_gap, 1.0 + order * self.variance_gap
+        slope = 0.5 * float(self.energy @ ((order * (1.0 + opening) + 1.0) / opening**2))
+        slope -= 0.5 * float(self.multiplicity @ (self.log_ratio + gap / opening))
+        bend = float(self.multiplicity @ (gap / opening) ** 2) / 2.0 + float(self.energy @ ((1.0 - gap) / opening**3))
+        return float(self.cumulant(np.array([order + 0.0j]))[0].real), slope, bend
+
+    @property
+    def present(self) -> bool:
+        """Whether there is any."""
+        return bool(self.energy.size)
+
+    @property
+    def highest_order(self) -> float:
+        """End of the domain of K."""
+        lowest = float(self.variance_gap.min(initial=0.0))
+        return -1.0 / lowest if lowest < 0.0 else math.inf
+
+
+class Companions(NamedTuple):
+    """Gaussian pairs, and laws with their counts."""
+
+    gaussians: Gaussians
+    laws: tuple[tuple[LossLaw, int], ...] = ()
+
+    @property
+    def present(self) -> bool:
+        """Whether there is any."""
+        return self.gaussians.present or bool(self.laws)
+
+    @property
+    def highest_order(self) -> float:
+        """End of the domain of K, which that of bounded losses does not have."""
+        return self.gaussians.highest_order
+
+    def cumulant(self, orders: Complexes) -> LawMoments:
+        """K(s), any branch of it, and a bound of the laws' rounding; that of Gaussians is next to nothing."""
+        value, rounding = self.gaussians.cumulant(orders), np.zeros(orders.size)
+        for law, count in self.laws:
+            found = law.cumulant(orders, count)
+            value = value + found.log_moment
+            rounding = rounding + found.rounding
+        return LawMoments(value, rounding)
+
+    def real_moments(self, order: float) -> tuple[float, float, float]:
+        """K, K', K'' at a real order inside its domain."""
+        total = np.array(self.gaussians.real_moments(order))
+        for law, count in self.laws:
+            total = total + count * np.array(law.real_moments(order))
+        return float(total[0]), float(total[1]), float(total[2])
+
+
+class BallCompanions(NamedTuple):
+    """The same in ball arithmetic."""
+
+    pairs: BallSpectrum | None
+    laws: tuple[tuple[BallLaw, int], ...] = ()
+
+    @property
+    def present(self) -> bool:
+        """Whether there is any."""
+        return self.pairs is not None or bool(self.laws)
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """Terms of the Gaussian pairs, which end the domain of K."""
+        return self.pairs.terms if self.pairs is not None else ()
+
+    def exponent(self, s: acb) -> acb:
+        """K(s), any branch of it."""
+        value = self.pairs.exponent(s) if self.pairs is not None else acb(0)
+        for law, count in self.laws:
+            value += count * law.moment(s).log()
+        return value
+
+    def falls(self, c: float, height: float | arb) -> arb:
+        """log of a bound on |e^K| at c and all greater heights, over e^K(c): that of atoms need not fall at all."""
+        if self.pairs is None:
+            return arb(0)
+        return self.pairs.exponent(acb(c, height)).real - self.pairs.exponent(acb(c)).real
