@@ -1,4 +1,4 @@
-"""Constant queries under one common covariance: a convex problem with a closed-form start.
+"""Constant queries under one common covariance: a convex problem, and what is known of it in closed form.
 
 With R the largest radius of the smallest balls around the means of each connected component, a budget of R^2 lets every
 label release its component's centre: delta is 0. Small deltas come from releasing nearly the centre, and among noises
@@ -8,21 +8,23 @@ that shrink all means by one factor the best is known in closed form (derived: d
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from gaussveil.calibration.class_convex import least_common_noise, solvable
 from gaussveil.calibration.class_gradient import Edges, LabelModels, WorstShift
-from gaussveil.calibration.class_search import Noise, Shared, descend, measured
-from gaussveil.calibration.class_sequential import is_small, least_figure
+from gaussveil.calibration.class_search import DRAWN_FLOOR, Noise, Shared, descend, measured
 from gaussveil.calibration.ellipsoid import covering_ellipsoid
 from gaussveil.typing import Floats
 
 BALL_STEPS = 2000
-NEARLY_CENTRE = 0.98  # of the squared radius: with less noise than that quadratic steps stall
-FLOOR = 1e-4  # smallest variance of the start against the mean one
-SHARPNESS = (40.0, 160.0, 640.0, 2500.0)
+FLOOR = 1e-4  # smallest variance of the closed form against the mean one
+LIFTED_FLOOR = DRAWN_FLOOR * (1 + 1e-9)  # of the best noise: nothing is left to lift before it is drawn
+SOLVED = 1e-3  # a proven gap above this is worth a look at the closed form
+SHARPNESS = (40.0, 160.0, 640.0, 2500.0)  # where a graph is too large for the method
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +33,12 @@ class Cover:
 
     centres: Floats
     radius: float
-    covariance: Floats
+    gaps: Floats
 
     @classmethod
     def of(cls, models: LabelModels, edges: Edges) -> Cover:
-        """Enclosing balls of the components and the covering ellipsoid of the edges."""
-        count, size = models.means.shape
+        """Enclosing balls of the components, and the edges to cover."""
+        count = len(models.means)
         joined = coo_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(count, count))
         _, component = connected_components(joined, directed=False)
         centres = np.empty_like(models.means)
@@ -44,12 +46,16 @@ class Cover:
             members = component == number
             centres[members] = enclosing_centre(models.means[members])
         radius = float(np.max(np.linalg.norm(models.means - centres, axis=1)))
-        gaps = models.means[edges[:, 0]] - models.means[edges[:, 1]]
-        largest = float(np.max(np.sum(gaps**2, axis=1)))
+        return cls(centres, radius, models.means[edges[:, 0]] - models.means[edges[:, 1]])
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """The covering ellipsoid of the edges: the least noise of all that leaves the means where they are."""
+        size = self.gaps.shape[1]
+        largest = float(np.max(np.sum(self.gaps**2, axis=1)))
         if largest == 0:
-            return cls(centres, radius, np.eye(size))
-        found = covering_ellipsoid(gaps, relative_gap=1e-6, floor=FLOOR * largest / size)
-        return cls(centres, radius, found.covariance)
+            return np.eye(size)
+        return covering_ellipsoid(self.gaps, relative_gap=1e-6, floor=FLOOR * largest / size).covariance
 
     def shrunk(self, models: LabelModels, budget: float) -> Noise:
         """The best noise that draws all means to their centres by one factor (closed form)."""
@@ -98,30 +104,27 @@ def enclosing_centre(points: Floats) -> Floats:
     return np.asarray(best)
 
 
-def common_noise(
-    models: LabelModels,
-    edges: Edges,
-    cover: Cover,
-    budget: float,
-    means: bool,
-    *,
-    begin: Noise | None = None,
-    iterations: int = 200,
-) -> Noise:
+def common_noise(models: LabelModels, edges: Edges, cover: Cover, budget: float, means: bool) -> Noise:
     """One covariance, and shifts if `means`, with the smallest worst Mahalanobis distance; `figure`: log square."""
     objective = WorstShift(models, edges)
     if not means:
         # the covering ellipsoid is the exact answer
         return measured(objective, Noise(0 * models.means, cover.spread(len(models.means), budget), np.inf))
-    if is_small(models, means, common=True) and budget < NEARLY_CENTRE * cover.radius**2:
-        return least_figure(objective, cover.shrunk(models, budget), budget, means, True)
-    starts = [cover.shrunk(models, budget)] + ([] if begin is None else [begin.within(budget)])
-    start = min((measured(objective, one) for one in starts), key=lambda noise: noise.figure)
-    return descend(
-        objective,
-        start,
-        lambda noise: Shared.around(noise, budget, True),
-        sharpness=SHARPNESS,
-        iterations=iterations,
-        far_enough=-np.inf,
-    )
+    if not solvable(models, edges):
+        start = measured(objective, cover.shrunk(models, budget))
+        shape = partial(Shared.around, budget=budget, means=True)
+        return descend(objective, start, shape, sharpness=SHARPNESS, iterations=200, far_enough=-np.inf)
+    found = least_common_noise(models, edges, cover.centres, LIFTED_FLOOR, budget=budget)
+    if found.gap is not None and found.gap <= SOLVED:
+        return found
+    return min(found, measured(objective, cover.shrunk(models, budget)), key=lambda noise: noise.figure)
+
+
+def cheapest_common_noise(models: LabelModels, edges: Edges, cover: Cover, square: float) -> Noise:
+    """One covariance and shifts of the smallest cost at a worst squared Mahalanobis distance; `figure`: its log."""
+    if not solvable(models, edges):
+        return cover.reaching(models, square, True)
+    found = least_common_noise(models, edges, cover.centres, LIFTED_FLOOR, square=square)
+    if found.gap is not None and found.gap <= SOLVED:
+        return found
+    return min(found, cover.reaching(models, square, True), key=lambda noise: noise.cost)

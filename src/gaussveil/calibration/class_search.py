@@ -25,16 +25,21 @@ ROUNDS = 5  # of one stage: edges left out that catch up are taken in, from the 
 FAR_ENOUGH = -32.0
 KEPT = 60.0  # edges whose weight in the smooth maximum is below exp(-KEPT) are left out
 LEAST_SLACK = 0.01  # of the length of a label's vector
+DRAWN_FLOOR = 1e-4  # smallest variance of a label's noise against its mean one, once it is drawn
 FLOOR = 3e-3  # of the mean variance, put under every stage's start: directions without noise are stationary points
 
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """Noise means and covariances, one per label, and the worst figure that an objective found for them."""
+    """Noise means and covariances, one per label, and the worst figure that an objective found for them.
+
+    `gap`, where it is proven: how far above the least of its kind it is at most, relatively, in what was minimised.
+    """
 
     shifts: Floats
     spreads: Floats
     figure: float
+    gap: float | None = None
 
     @property
     def cost(self) -> float:

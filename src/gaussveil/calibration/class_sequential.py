@@ -21,7 +21,6 @@ from gaussveil.calibration.class_search import Noise, floored, measured
 from gaussveil.typing import Floats
 
 MOST_PARAMETERS = 160  # a step costs the cube of this
-EASIER = 2  # times as many where all labels share a covariance and every query is a constant: figures cost little
 ITERATIONS = 150
 SHARED_ITERATIONS = 600  # one covariance has fewer parameters, and near the centre a long way to go
 FLOOR = 1e-3  # of the mean variance, under the start: a direction without noise is a stationary point
@@ -77,8 +76,7 @@ class _Chart:
 def is_small(models: LabelModels, means: bool, common: bool) -> bool:
     """Whether a search has few enough parameters."""
     labels, size = len(models.means), int(models.means.shape[1])
-    most = MOST_PARAMETERS * (EASIER if common and models.constant else 1)
-    return (labels * size if means else 0) + (1 if common else labels) * size**2 <= most
+    return (labels * size if means else 0) + (1 if common else labels) * size**2 <= MOST_PARAMETERS
 
 
 def least_figure(objective: Objective, begin: Noise, budget: float, means: bool, common: bool) -> Noise:

@@ -9,16 +9,26 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from gaussveil.calibration.class_common import Cover, common_noise
+from gaussveil.calibration.class_common import Cover, cheapest_common_noise, common_noise
+from gaussveil.calibration.class_convex import solvable
 from gaussveil.calibration.class_gradient import Device, Edges, LabelModels, Objective, WorstDelta, WorstShift
-from gaussveil.calibration.class_search import FLOOR, SHARPNESS, Noise, PerLabel, Shared, descend, floored, measured
+from gaussveil.calibration.class_search import (
+    DRAWN_FLOOR,
+    FLOOR,
+    SHARPNESS,
+    Noise,
+    PerLabel,
+    Shared,
+    descend,
+    floored,
+    measured,
+)
 from gaussveil.calibration.class_sequential import is_small, least_budget, least_figure
 from gaussveil.calibration.gaussian import mean_shift_for
 from gaussveil.errors import ParameterError
 from gaussveil.typing import Progress
 
 FLOORS = (0.03, 0.3)  # of the mean variance, added where a search starts: under-floored starts stall
-DRAWN_FLOOR = 1e-4  # smallest variance of a label's noise against its mean one
 SMALLEST_VARIANCE = 1e-8  # and against the largest trace of all labels
 CENTRE_VARIANCE = 1e-6  # of the mean variance, where every label releases its centre and needs no noise at all
 SMALL_PROBLEM = 60  # labels times dimensions up to which further starts cost little
@@ -64,13 +74,22 @@ class Search:
         least = max(DRAWN_FLOOR * float(np.min(traces)) / size, SMALLEST_VARIANCE * float(np.max(traces)))
         lift = max(0.0, least - float(np.min(np.linalg.eigvalsh(noise.spreads))))
         lifted = replace(noise, spreads=noise.spreads + lift * np.eye(size))
-        return measured(self.objective, lifted.within(noise.cost))
+        return self.evaluated(lifted.within(noise.cost))
+
+    def evaluated(self, noise: Noise) -> Noise:
+        """The noise with its worst exact delta; of constant queries and one covariance the farthest edge has it."""
+        if not self.models.constant or np.any(noise.spreads != noise.spreads[:1]):
+            return measured(self.objective, noise)
+        distances = WorstShift(self.models, self.edges).smooth(noise.shifts, noise.spreads, 1.0).figures[:, 0]
+        farthest = np.argmax(distances, keepdims=True)
+        figures = self.objective.smooth(noise.shifts, noise.spreads, 1.0, farthest).figures
+        return replace(noise, figure=float(np.max(figures)))
 
     def white(self, budget: float) -> Noise:
         """White noise that spends the whole budget, the baseline."""
         count, size = self.models.means.shape
         spreads = np.tile(np.eye(size) * budget / size, (count, 1, 1))
-        return measured(self.objective, Noise(np.zeros((count, size)), spreads, math.inf))
+        return self.evaluated(Noise(np.zeros((count, size)), spreads, math.inf))
 
     def centre(self, budget: float) -> Noise | None:
         """Every label releases its component's centre, if the budget reaches that far."""
@@ -88,9 +107,7 @@ class Search:
     def shared(self, budget: float, begin: Noise | None = None, iterations: int = 200) -> Noise:
         """The best common covariance: a convex problem for constant queries."""
         if self.models.constant:
-            found = common_noise(
-                self.models, self.edges, self.cover, budget, self.means, begin=begin, iterations=iterations
-            )
+            found = common_noise(self.models, self.edges, self.cover, budget, self.means)
         elif self.small(common=True):
             start = self.white(budget) if begin is None else begin
             found = least_figure(self.objective, start, budget, self.means, True)
@@ -136,7 +153,7 @@ class Search:
         centre = self.centre(budget)
         found = {"white": self.white(budget)}
         if centre is not None:
-            return found | {"centre": centre}
+            return found | {"centre": replace(centre, gap=0.0)}
         self.report("one covariance for all labels", 0.05)
         found["common"] = self.shared(budget)
         if not self.common:
@@ -170,7 +187,7 @@ class Search:
         return {kind: reached[kind]}
 
     def _cheapest_shared(self, white: Noise, target: float, delta: float) -> Noise:
-        """One covariance: the exact covering ellipsoid without means; else from a closed form or from white noise."""
+        """One covariance: for constant queries the exact optimum, for random ones searched from white noise."""
         if not self.models.constant:
             if self.small(common=True):
                 return self._tightened(self.objective, white, target, target, common=True) or white
@@ -179,15 +196,17 @@ class Search:
             return white
         # two labels that change places are twice as far apart in squares
         square = mean_shift_for(self.epsilon, delta * INSIDE) ** 2 / (2 if self.swap else 1)
-        begin = self.cover.reaching(self.models, square, self.means)
         if not self.means:
+            begin = self.cover.reaching(self.models, square, False)
             return _root(self.shared, target, begin.cost, 1e-9)
-        if np.trace(begin.spreads[0]) <= CENTRE_VARIANCE * begin.cost:
+        if square <= CENTRE_VARIANCE:
             return white  # the centre itself costs hardly more, and doubles hardly tell the two apart
-        distance = WorstShift(self.models, self.edges)
-        if self.small(True) and (found := self._tightened(distance, begin, math.log(square), target, common=True)):
+        found = self.drawable(cheapest_common_noise(self.models, self.edges, self.cover, square * INSIDE))
+        if found.gap is not None and found.figure <= target:
             return found
-        return _root(_Warm(lambda budget, begin: self.shared(budget, begin, 80)), target, begin.cost, TOLERANCE)
+        if solvable(self.models, self.edges):
+            return self._reaching(found, target)
+        return _root(self.shared, target, found.cost, TOLERANCE)
 
     def _cheapest_own(self, found: dict[str, Noise], target: float) -> Noise:
         """One covariance per label, from what is known with one for all."""
@@ -210,9 +229,7 @@ class Search:
 
     def _reaching(self, noise: Noise, target: float) -> Noise:
         """The noise with its spreads scaled to the target: they gave way to a floor, and a solver is not exact."""
-        return _root(
-            lambda scale: measured(self.objective, replace(noise, spreads=scale * noise.spreads)), target, 1.0, STRETCH
-        )
+        return _root(lambda scale: self.evaluated(replace(noise, spreads=scale * noise.spreads)), target, 1.0, STRETCH)
 
     def _unit(self) -> float:
         """A budget of the size of the models themselves, where a bracket may start."""

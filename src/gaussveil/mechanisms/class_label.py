@@ -231,7 +231,9 @@ class ClassLabelNoise(Mechanism):
         """The design on its lattice; what the lattice adds is taken off again where an accuracy was asked."""
         shifts, spreads = found.noise_means, found.noise_covariances
         for attempt in range(12):
-            plan = ClassLabelPlan.of(labels, edges, models, shifts, spreads, found.epsilon, self.swap)
+            plan = ClassLabelPlan.of(
+                labels, edges, models, shifts, spreads, found.epsilon, self.swap, found.duality_gap
+            )
             if self.accuracy is None or plan.accuracy <= self.accuracy:
                 return plan
             factor = 1 - (plan.accuracy / self.accuracy - 1) - 1e-9 * 4**attempt
@@ -282,6 +284,7 @@ class ClassLabelNoise(Mechanism):
                 "retained_variance": plan.retained_variance,
                 "pdp_delta": plan.pdp_delta_told,
                 "kind": self.design_.kind,
+                "duality_gap": plan.duality_gap,
                 "grid": plan.grid,
                 "noise_means": plan.shifts.tolist(),
                 "noise_covariances": self.noise_covariances_.tolist(),

@@ -38,6 +38,8 @@ class ClassLabelPlan(Shown):
     noises: tuple[GaussianNoise, ...]
     epsilon: float
     swap: bool
+    duality_gap: float | None = None
+    """How far the design is at most above the least of its kind, where that is proven (`ClassNoise.duality_gap`)."""
 
     @classmethod
     def of(
@@ -49,6 +51,7 @@ class ClassLabelPlan(Shown):
         spreads: Floats,
         epsilon: float,
         swap: bool,
+        duality_gap: float | None = None,
     ) -> ClassLabelPlan:
         """Lattice noise of at least the given covariances on one grid, and shifts that end on it where queries are
         constant.
@@ -63,7 +66,7 @@ class ClassLabelPlan(Shown):
         noises = GaussianNoise.family(list(spreads), grid=grid)
         if models.constant:
             shifts = np.rint((models.means + shifts) / grid) * grid - models.means
-        return cls(labels, edges, models, shifts, tuple(noises), epsilon, swap)
+        return cls(labels, edges, models, shifts, tuple(noises), epsilon, swap, duality_gap)
 
     @property
     def grid(self) -> float:
@@ -110,7 +113,10 @@ class ClassLabelPlan(Shown):
 
     def _facts(self) -> dict[str, str]:
         error = f"{self.accuracy:.4g} (largest mean square)"
-        return {"labels": str(len(self.labels)), "error": error, "variance kept": f"{self.retained_variance:.2g}"}
+        facts = {"labels": str(len(self.labels)), "error": error, "variance kept": f"{self.retained_variance:.2g}"}
+        if self.duality_gap is not None:
+            facts["above the least"] = f"at most {self.duality_gap:.1g}"
+        return facts
 
     @cached_property
     def charge(self) -> Charge:
