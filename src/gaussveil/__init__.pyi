@@ -10,7 +10,11 @@ from gaussveil.accounting.accountant import Allocation as Allocation
 from gaussveil.accounting.accountant import Gaussian as Gaussian
 from gaussveil.accounting.accountant import calibrate as calibrate
 from gaussveil.accounting.accountant import noise_for as noise_for
+from gaussveil.accounting.batch_allocation import BallsInBins as BallsInBins
+from gaussveil.accounting.batch_allocation import CyclicPoisson as CyclicPoisson
 from gaussveil.accounting.matrix_mechanism import MatrixMechanism as MatrixMechanism
+from gaussveil.accounting.strategies import BLT as BLT
+from gaussveil.accounting.strategies import BandMF as BandMF
 from gaussveil.audit import audit_one_run as audit_one_run
 from gaussveil.calibration import covering_ellipsoid as covering_ellipsoid
 from gaussveil.engines import open as open

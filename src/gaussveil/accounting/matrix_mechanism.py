@@ -3,21 +3,24 @@
 With clipped gradients G (one row a step) and a strategy C, lower triangular, C G + s Z is released; what optimisers see
 is post-processing of it. As C is lower triangular, gradients may follow earlier outputs (Denisov, McMahan, Rush, Smith,
 Thakurta 2022, Theorem 2.1). A record that takes part in the steps of a pattern moves C G by at most the root of
-sum |X_ij| over the pattern's pairs of steps, X = C^T C (derived: docs/math/subsampled).
+sum |X_ij| over the pattern's pairs of steps, X = C^T C (derived: docs/math/subsampled). Records may also be given to
+batches at random: `CyclicPoisson` and `BallsInBins`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from gaussveil.accounting.batch_allocation import BallsInBins, CyclicPoisson, binned
 from gaussveil.accounting.noise_design import NoiseDesign
-from gaussveil.accounting.relation import REPLACE
-from gaussveil.checks import real, refuse, whole
+from gaussveil.accounting.relation import RELATIONS, REPLACE
+from gaussveil.accounting.strategies import NamedStrategy
+from gaussveil.checks import one_of, refuse, whole
 from gaussveil.containers import real_array
 from gaussveil.spectrum import GaussianPair, PrivacyCurve
 from gaussveil.spectrum.profiles import PoissonSubsampled
@@ -33,35 +36,42 @@ class MatrixMechanism(NoiseDesign):
     """Training with correlated noise: strategy times clipped gradients, plus independent noise.
 
     Arguments:
-        strategy: a square, lower triangular matrix, one row and column a step.
+        strategy: a square, lower triangular matrix, one row and column a step; or `BandMF` or `BLT`.
         noise_multiplier: standard deviation of the independent noise over the clipping norm.
         takes: the most steps a record is in; None for as many as the separation allows.
         separation: the least distance of two such steps.
         periodic: the distance is always that one, as with epochs in a fixed order.
-        sampling_rate: cyclic Poisson sampling, where it is given: records are divided into as many parts as the
-            strategy has bands, without regard to their values; step t draws from part t modulo the bands, each record
-            at this rate.
+        sampling_rate: short for the allocation `CyclicPoisson(sampling_rate)`.
+        allocation: `CyclicPoisson` or `BallsInBins`, where records are given to steps at random.
     """
 
-    strategy: Any
+    strategy: Any = field(kw_only=False)
     takes: int | None = 1
     separation: int = 1
     periodic: bool = False
     sampling_rate: float | None = None
+    allocation: CyclicPoisson | BallsInBins | None = None
 
     def __post_init__(self) -> None:
-        strategy = real_array("strategy", self.strategy).astype(np.float64)
+        given = self.strategy.matrix() if isinstance(self.strategy, NamedStrategy) else self.strategy
+        strategy = real_array("strategy", given).astype(np.float64)
         strategy.flags.writeable = False
         object.__setattr__(self, "strategy", strategy)
 
     def parts_for(self, relation: str) -> list[tuple[PrivacyCurve, int]]:
         """One mean shift; with sampling a schedule of steps on random batches."""
         moved = 2.0 if relation == REPLACE else 1.0
-        if self.sampling_rate is None:
+        allocation = self._allocation()
+        if allocation is None:
             return [(GaussianPair.mean_shift(self.shift(moved * self.sensitivity)), 1)]
-        rate = real("sampling_rate", self.sampling_rate, "(0, 1]")
+        if self.takes != 1 or self.separation != 1 or self.periodic:
+            refuse("takes, separation and periodic", "left as they are with sampling", "others")
+        if isinstance(allocation, BallsInBins):
+            one_of("relation", relation, RELATIONS[:1])
+            return [(binned(self._matrix, allocation.bins, self.noise()), 1)]
+        rate = allocation.sampling_rate
         parts: list[tuple[PrivacyCurve, int]] = []
-        for norm, count in self._rounds():
+        for norm, count in self._rounds(allocation.parts):
             shift = self.shift(norm)
             if rate == 1.0:
                 parts.append((GaussianPair.mean_shift(moved * shift), count))
@@ -70,6 +80,16 @@ class MatrixMechanism(NoiseDesign):
             else:
                 parts.append((PoissonSubsampled(GaussianPair.mean_shift(shift), max(rate, 1e-12)), count))
         return parts
+
+    def _allocation(self) -> CyclicPoisson | BallsInBins | None:
+        """Who takes part when, if that is random."""
+        if self.sampling_rate is not None:
+            if self.allocation is not None:
+                refuse("sampling_rate", "left out where an allocation is given", self.sampling_rate)
+            return CyclicPoisson(self.sampling_rate)
+        if not isinstance(self.allocation, CyclicPoisson | BallsInBins | None):
+            refuse("allocation", "a CyclicPoisson or a BallsInBins", self.allocation)
+        return self.allocation
 
     @cached_property
     def _matrix(self) -> Floats:
@@ -124,17 +144,18 @@ class MatrixMechanism(NoiseDesign):
             return not np.any(together - np.diag(np.diag(together)))
         return self._most() == 1 or bool(np.all(self._matrix.T @ self._matrix >= 0.0))
 
-    def _rounds(self) -> list[tuple[float, int]]:
+    def _rounds(self, parts: int | None) -> list[tuple[float, int]]:
         """Column norms of a schedule that no part of the records exceeds, each with its count; rounded up.
 
         Columns a band apart have no row in common, so a part's steps are independent draws, each with its own norm.
         """
-        if self.takes != 1 or self.separation != 1 or self.periodic:
-            refuse("takes, separation and periodic", "left as they are with sampling", "others")
-        norms, bands = np.sqrt(np.diag(self._gram)), self.bands
-        padded = np.zeros(-(-norms.size // bands) * bands)
+        parts = self.bands if parts is None else parts
+        if parts < self.bands:
+            refuse("parts", f"at least as many as the strategy's {self.bands} bands", parts)
+        norms = np.sqrt(np.diag(self._gram))
+        padded = np.zeros(-(-norms.size // parts) * parts)
         padded[: norms.size] = norms
-        worst = np.sort(padded.reshape(-1, bands), axis=0).max(axis=1)
+        worst = np.sort(padded.reshape(-1, parts), axis=0).max(axis=1)
         counts: dict[float, int] = {}
         for norm in worst[worst > 0.0].tolist():
             rounded = float(f"{norm * (1.0 + 1e-12):.12e}") * (1.0 + 1e-12)

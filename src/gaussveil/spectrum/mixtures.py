@@ -93,13 +93,13 @@ class GaussianMixture(PrivacyProfile):
         near = edge - shifts
         if self.backward:
             share = scipy.special.softmax(weights + shifts * (edge - 0.5 * shifts), axis=-1)
-            terms = share * _tail_less(-edge, shifts)
+            terms = share * tail_less(-edge, shifts)
         else:
-            terms = np.exp(weights) * _tail_less(near, shifts)
+            terms = np.exp(weights) * tail_less(near, shifts)
         return np.where(levels[..., 0] < self.largest_loss, terms.sum(axis=-1), 0.0)
 
 
-def _tail_less(place: Floats, shift: Floats) -> Floats:
+def tail_less(place: Floats, shift: Floats) -> Floats:
     """phi(x) (m(x) - m(x + shift)), m the Mills ratio: a tail less another one that starts with the same density."""
     mills = np.sqrt(np.pi / 2.0) * scipy.special.erfcx(np.maximum(place, -5.0) / np.sqrt(2.0))
     other = np.sqrt(np.pi / 2.0) * scipy.special.erfcx((place + shift) / np.sqrt(2.0))

@@ -31,6 +31,7 @@ _HOMES = (  # modules that define stored profiles; they are loaded where a name 
     "envelope",
     "laws.mechanisms",
     "subsampled.allocation",
+    "subsampled.bins",
     "subsampled.fixed_size",
     "subsampled.profile",
 )
