@@ -267,7 +267,7 @@ def test_refusals_come_before_the_debit_and_name_no_label(tmp_path: Path, consta
             ("west", None, ParameterError),
             ("east", [1.0], ShapeError),
             ("east", [9.0, 9.0], AssumptionError),
-            ("east", ["a", "b"], AssumptionError),  # each is no number, so missing
+            ("east", ["a", "b"], ParameterError),
             ("east", np.array(["a", "b"]), ParameterError),
             ("east", [np.nan, 0.4], AssumptionError),
         ]
