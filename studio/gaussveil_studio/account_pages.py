@@ -25,6 +25,11 @@ class NewAccount(Asked):
     name: Text = Field(min_length=1, title="Name", description="What the account is called.")
     epsilon: float = Field(gt=0, le=50, title="Epsilon", description="Budget over all releases together.")
     delta: float = Field(gt=0, lt=1, title="Delta", description="Budget over all releases together.")
+    people: Text = Field(
+        default="",
+        title="The people it protects",
+        description="A population: the account then pays for every table of theirs, whatever its columns are called.",
+    )
     dataset: Text = Field(default="", title="Data", description="Name of the data that the account protects.")
     adjacency: Literal["", "add-remove", "replace"] = Field(
         default="", title="Neighbours", description="Leave it open and the first release fixes it."
@@ -146,7 +151,7 @@ def open_account(request: Request, context: Context, asked: NewAccount) -> Respo
     Ledger.check_terms(asked.name, **terms)[0].require_usable()
     path = context.settings.ledger
     book = Ledger(path) if path.exists() else Ledger.create(path)
-    book.open_account(asked.name, dataset=asked.dataset, **terms)
+    book.open_account(asked.name, dataset=asked.dataset, people=asked.people, **terms)
     if wants_piece(request):
         return answered(request, "piece_accounts.html", cards(context), 201)
     return JSONResponse(_history(context, asked.name)["statement"], 201)

@@ -39,6 +39,8 @@ def _card(book: Ledger, name: str) -> dict[str, Any]:
     return {
         "account": name,
         "dataset": terms.dataset,
+        "people": terms.people,
+        "notices": statement.notices,
         "epsilon": terms.budget.epsilon,
         "delta": terms.budget.delta,
         "used": gauge(statement),

@@ -23,8 +23,30 @@ from starlette.responses import Response
 
 from gaussveil import errors
 from gaussveil.files import json_values
+from gaussveil_studio.offers.kinds import EVERY, KINDS
+from gaussveil_studio.spoken import FormRefusal, is_plain, plain, rule
 
 LOGGER = logging.getLogger("gaussveil_studio")
+TITLES = {  # of what is sent beside orders
+    "name": "Name",
+    "people": "The people it protects",
+    "epsilon": "Epsilon",
+    "delta": "Delta",
+    "dataset": "Data it protects",
+    "unit": "Who is protected",
+    "adjacency": "Neighbours",
+    "filter": "Releases that share it",
+    "account": "Account that pays",
+    "table": "Table",
+    "count": "Releases",
+    "times": "Repetitions",
+    "file": "File",
+    "password": "Password",
+    "rows": "Rows",
+    "variance": "Noise variance",
+    "q": "Search",
+    "p": "Page",
+}
 
 _STATUS: tuple[tuple[type[errors.GaussveilError], int], ...] = (
     (errors.AccountNotFoundError, 404),
@@ -40,6 +62,7 @@ _STATUS: tuple[tuple[type[errors.GaussveilError], int], ...] = (
 class ProblemDetail(BaseModel):
     """What went wrong."""
 
+    field: str = Field(default="", description="The field that it is about, as it is sent: order.epsilon.")
     code: str = Field(description="Stable code: GV..., as in docs/exit-codes.md, or HTTP...")
     message: str = Field(description="The rule and what to do; never a value of the data.")
 
@@ -81,7 +104,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters |= {"short": short, "sentence": sentence, "moment": moment}
+    made.filters |= {"short": short, "sentence": sentence, "moment": moment, "lasting": lasting}
     made.filters |= {"python": repr, "shell": lambda text: shlex.quote(str(text))}
     return made
 
@@ -96,6 +119,13 @@ def short(value: object) -> str:
 def moment(seconds: float) -> str:
     """When something was asked for."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def lasting(seconds: float) -> str:
+    """About how long, as people say it."""
+    if seconds < 90:
+        return f"{max(5, 5 * round(seconds / 5))} seconds"
+    return f"{round(seconds / 60)} minutes"
 
 
 def sentence(text: str) -> str:
@@ -120,33 +150,38 @@ def answered(request: Request, template: str, value: Mapping[str, Any], status: 
     return JSONResponse(json_values(value, not_finite_as_null=True), status)
 
 
-def status_of(error: errors.GaussveilError) -> int:
-    """The HTTP status that stands for an error."""
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), 422)
+def status_of(error: type[errors.GaussveilError]) -> int:
+    """The HTTP status that stands for a kind of error."""
+    return next((status for kind, status in _STATUS if issubclass(error, kind)), 422)
 
 
-def problem(request: Request, status: int, code: str, message: str) -> Response:
-    """An error in the form that the asker can show."""
+def problem(request: Request, status: int, code: str, message: str, field: str = "") -> Response:
+    """An error in the form that the asker can show; pages have sentences and fields, programs the code as well."""
+    if not is_plain(message):
+        message = plain(message)
     if wants_piece(request):
-        return html("piece_problem.html", status, code=code, message=message)
+        return html("piece_problem.html", status, message=message, field=field)
     if "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/"):
-        known = {"code": code, "message": message, "here": request.url.path, "version": request.app.version}
+        known = {"message": message, "here": request.url.path, "version": request.app.version}
         studio = request.app.state.studio
         known |= {"csrf": studio.access.csrf, "diagnostics": studio.settings.diagnostics}
         return html("problem.html", status, **known)
-    return JSONResponse({"error": {"code": code, "message": message}}, status)
+    return JSONResponse({"error": {"code": code, "message": message, "field": field}}, status)
 
 
 async def on_our_error(request: Request, error: Exception) -> Response:
     """One of our own errors: its message holds no value of the data."""
     assert isinstance(error, errors.GaussveilError)
-    return problem(request, status_of(error), error.code, str(error))
+    if isinstance(error, FormRefusal):
+        return problem(request, status_of(error.kind), error.code, str(error), error.field)
+    return problem(request, status_of(type(error)), error.code, str(error))
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:
     """An unknown page, a wrong method, a request that is too large."""
     assert isinstance(error, HTTPException)
     words = {404: "there is no such page", 405: "this cannot be asked in that way"}
+    words[400] = "what was sent cannot be read"
     said = words.get(error.status_code, str(error.detail))
     reply = problem(request, error.status_code, f"HTTP{error.status_code}", said)
     reply.headers.update(error.headers or {})
@@ -156,21 +191,24 @@ async def on_http_error(request: Request, error: Exception) -> Response:
 async def on_bad_request(request: Request, error: Exception) -> Response:
     """A request that does not fit the documented form; what was sent is not repeated."""
     assert isinstance(error, RequestValidationError)
-    return problem(request, 422, "GV100", "; ".join(_rule(found) for found in error.errors()[:5]))
+    told = dict(_rule(found) for found in error.errors()[:5])
+    return problem(request, 422, "GV100", "; ".join(told.values()), next(iter(told)))
 
 
-def _rule(found: Mapping[str, Any]) -> str:
-    """Where a rule is broken and which; the names of unknown fields and of unknown kinds were sent, so they go."""
-    place = [str(part) for part in found["loc"][1:]]
-    if found["type"] == "extra_forbidden":
-        place, words = place[:-1], "has a field that is not known here"
-    elif found["type"] == "union_tag_invalid":
-        words = "is of no known kind"
-    elif found["type"] == "json_invalid":
-        place, words = [], "is not valid JSON"
-    else:
-        words = found["msg"]
-    return f"{'.'.join(place) or 'the request'}: {words}"
+def _rule(found: Mapping[str, Any]) -> tuple[str, str]:
+    """The field and the rule that it breaks; names of unknown fields and of unknown kinds were sent, so they go."""
+    kind, place = found["type"], [str(part) for part in found["loc"][1:]]
+    if kind == "json_invalid":
+        return "", "what was sent is not valid JSON"
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        return "", "the kind of release is not known"
+    if kind == "extra_forbidden":
+        return "", "something was sent that is not known here"
+    asked = KINDS[place[1]]["fields"] | EVERY if place[0:1] == ["order"] and place[1:2] and place[1] in KINDS else {}
+    name = place[2] if asked and len(place) > 2 else place[-1] if place else ""
+    title = asked[name]["title"] if name in asked else TITLES.get(name, "")
+    field = f"order.{name}" if name in asked else place[0] if place else ""
+    return field, rule(kind, found.get("ctx", {}), title)
 
 
 async def on_surprise(request: Request, error: Exception) -> Response:

@@ -58,6 +58,11 @@ class Studio:
         """Names of the accounts; none where there is no ledger yet."""
         return Ledger(self.settings.ledger).accounts() if self.settings.ledger.exists() else []
 
+    def people(self) -> dict[str, str]:
+        """Accounts, and the people that each is kept for; none for most."""
+        book = Ledger(self.settings.ledger)
+        return {name: book.terms(name).people for name in self.accounts()}
+
 
 def studio_of(request: Request) -> Studio:
     """The studio, for a route."""

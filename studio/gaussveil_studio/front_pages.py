@@ -52,6 +52,9 @@ class Columns(BaseModel):
     columns: list[Column]
     rows: list[Column] = Field(default=[], description="As rows, where it has a column of readings for each home.")
     written: str = ""
+    proposed: dict[str, str] = Field(
+        default={}, description="Which columns probably say whose row it is, when, how much."
+    )
 
 
 @router.get("/", include_in_schema=False)

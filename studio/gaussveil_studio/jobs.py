@@ -48,6 +48,8 @@ class JobStatus:
     done: dict[str, Any] | None
     table: str = ""
     asked_at: float = 0.0
+    seconds: float | None = None
+    """About how long it takes in all, where that is long."""
 
     @property
     def finished(self) -> bool:
@@ -158,6 +160,7 @@ class Jobs:
             done,
             asked.get("table_name", ""),
             asked.get("asked_at", 0.0),
+            progress.get("seconds"),
         )
 
     def summaries(self) -> list[dict[str, Any]]:

@@ -53,6 +53,8 @@ class Preview(BaseModel):
     guessed_right: int = Field(description="Of 100 guesses of that at most; 50 are right by chance.")
     promised: float
     budget: Budget | None
+    notes: list[str] = Field(default=[], description="What else to know: that another account paid for this table.")
+    seconds: float | None = Field(default=None, description="About how long the release takes, where that is long.")
     digest: str | None = Field(description="What to send as `shown`; null where the account does not allow it.")
 
 
@@ -108,7 +110,7 @@ def form_or_result(
         tables=[vars(table) for table in context.catalogue.tables()],
         chosen=before.get("table"),
         account=before.get("account", account),
-        accounts=context.accounts(),
+        accounts=context.people(),
         needs_table=mechanism != "stream",
         endings=",".join(ENDINGS),
     )
@@ -160,7 +162,7 @@ def preview(request: Request, context: Context, asked: PreviewRequest) -> Respon
         ledger=str(context.settings.ledger),
         called={} if address is None else {address: name},
     )
-    return answered(request, "piece_preview.html", found)
+    return answered(request, "piece_preview.html", {**found, "notes": _paid_elsewhere(context, asked, name)})
 
 
 @router.post("/api/releases", responses=REFUSALS, response_model=ReleaseStatus, tags=["release"], status_code=202)
@@ -254,6 +256,21 @@ def _table(context: Studio, identifier: str | None) -> tuple[str | None, str]:
     return found.address, found.name
 
 
+def _paid_elsewhere(context: Studio, asked: PreviewRequest, table: str) -> list[str]:
+    """That releases of the same table were paid from other accounts: the same people have several budgets then."""
+    if asked.account is None or not table:
+        return []
+    paid = {one["account"] for one in context.jobs.summaries() if one["table"] == table and one["state"] == "released"}
+    others = sorted(paid - {asked.account})
+    if not others:
+        return []
+    named = ", ".join(f"“{name}”" for name in others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
+    return [
+        f"releases of {table} were paid from {named}: what its people are promised by several accounts adds up, so pay "
+        "from the same account unless these are others"
+    ]
+
+
 def _known(context: Studio, found: JobStatus) -> dict[str, Any]:
     result = None if found.done is None or found.state != "released" else found.done
     known = {name: value for name, value in vars(found).items() if name != "done"}
@@ -269,7 +286,11 @@ def _again(context: Studio, key: str) -> dict[str, Any]:
     """The script and the command that make such a release again; no command where there is none."""
     asked, done = context.jobs.request(key), context.jobs.status(key).done or {}
     about = {**asked["request"], "table": asked["table_name"], "out": done["file"], "line": done["python"]}
-    about |= {"columns": done.get("columns"), "shell": done.get("shell", ("", about["table"]))}
+    about |= {
+        "columns": done.get("columns"),
+        "named": done.get("named") or {},
+        "shell": done.get("shell", ("", about["table"])),
+    }
     about["ledger"] = FilePath(asked["ledger"]).name
     # Not all of them: that would take seconds to load.
     about["mechanisms"] = sorted({*dir(mechanisms)} & {*re.findall(r"\w+", about["line"])})

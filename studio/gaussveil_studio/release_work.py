@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from gaussveil.errors import GaussveilError
 from gaussveil.files import json_values
 from gaussveil_studio.jobs import CERTIFICATE, GO, write_json
+from gaussveil_studio.spoken import refused
 from gaussveil_studio.unfinished import note_unfinished, settled
 from gaussveil_studio.worker_tasks import quiet
 
@@ -43,8 +44,11 @@ def run(folder: Path, address: str | None) -> None:
     signal.signal(signal.SIGTERM, cancelled)
     try:
         done = release(folder, address)
-    except GaussveilError as error:
-        done = {"state": "refused", "code": error.code, "message": f"{_named(folder, address, str(error))}."}
+    except (GaussveilError, ArithmeticError) as error:
+        order = json.loads((folder / "request.json").read_text(encoding="utf-8"))["request"]["order"]
+        told = refused(error, order)
+        message = _named(folder, address, str(told))
+        done = {"state": "refused", "code": told.code, "message": f"{message}.", "field": told.field}
     except CancelledError:
         done = {"state": "cancelled", "code": "", "message": "Cancelled."}
     write_json(folder / "done.json", json_values(done, not_finite_as_null=True))
@@ -63,7 +67,7 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
     asked: Any = read_json(folder / "request.json")
     request = asked["request"]
     offer = make_offer(request["order"], address, asked["table_name"])
-    tell(folder, 1)
+    tell(folder, 1, offer.seconds())
     room = offer.prepare()
     with ExitStack() as files:
         body = files.enter_context(reserved(folder / offer.file_name, room))
@@ -107,6 +111,7 @@ def _done(offer: Offer, outcome: Outcome) -> dict[str, Any]:
         "python": offer.python(),
         "shell": offer.shell(),
         "columns": offer.columns(),
+        "named": offer.named(),
         "explore": pair_of(promise),
         "certificate": {
             "epsilon": promise.epsilon,
@@ -138,10 +143,10 @@ def drawn(outcome: Outcome) -> dict[str, Any] | None:
         return None
 
 
-def tell(folder: Path, stage: int) -> None:
-    """Say how far the work is."""
-    words = STAGES[stage]
-    write_json(folder / "progress.json", {"stage": stage, "stages": len(STAGES), "words": words, "pid": os.getpid()})
+def tell(folder: Path, stage: int, seconds: float | None = None) -> None:
+    """Say how far the work is, and about how long it takes in all where that is long."""
+    known = {"stage": stage, "stages": len(STAGES), "words": STAGES[stage], "pid": os.getpid(), "seconds": seconds}
+    write_json(folder / "progress.json", known)
 
 
 def _named(folder: Path, address: str | None, message: str) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 
 from gaussveil import errors
 from gaussveil.errors import GaussveilError, NumericalError
+from gaussveil_studio.spoken import FormRefusal
 
 IDLE_SECONDS = 120.0
 LIMIT_SECONDS = 120.0  # a busy machine takes its time to load a mechanism
@@ -61,7 +62,8 @@ class Worker:
             message = reply["error"]["message"]
             for path, name in called.items():
                 message = message.replace(path, name)
-            raise KINDS.get(reply["error"]["code"], GaussveilError)(message)
+            kind, field = KINDS.get(reply["error"]["code"], GaussveilError), reply["error"]["field"]
+            raise kind(message) if field is None else FormRefusal(message, field, kind)
         answer: dict[str, Any] = reply["answer"]
         return answer
 

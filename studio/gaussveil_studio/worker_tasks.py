@@ -41,7 +41,7 @@ def answer(line: bytes) -> dict[str, Any]:
         task = getattr(import_module(f"gaussveil_studio.{TASKS[question['task']]}"), question["task"])
         return {"answer": task(**question["arguments"])}
     except GaussveilError as error:
-        return {"error": {"code": error.code, "message": str(error)}}
+        return {"error": {"code": error.code, "message": str(error), "field": getattr(error, "field", None)}}
 
 
 def quiet(kind: type[BaseException], _error: BaseException, place: TracebackType | None) -> None:

@@ -76,16 +76,20 @@ def test_the_average_day_from_the_start_page_alone(visit: Come, studio: Running,
     ]
     assert "must not come from the data" in page.inner_text("[data-field=high]")
     assert "kw of one household be in an hour at most, in kW" in page.inner_text("[data-field=high]")
-    told = re.fullmatch(rf"Debit (0\.\d+) of 3 from {account}", page.inner_text("#release-button"))
+    told = re.fullmatch(rf"Debit (\d+) % of {account}", page.inner_text("#release-button"))
     assert told is not None
+    in_all = re.search(r"so (\d+) at epsilon 1 together keep the account.s promise of 3", page.inner_text("#preview"))
+    assert in_all is not None  # why the shares of several add up while their epsilons do not
     page.wait_for_selector("#preview .chart[data-drawn]")
     assert "at most 55" in page.inner_text("#preview")
     assert page.locator(".figures i.more").count() == 5
     page.click("#release-button")
     page.wait_for_selector("h2:text('Released')")
     assert page.inner_text("h1") == "Mean of kw by hour, day.csv"
-    spent = studio.ledger.statement(account).spent_epsilon
-    assert float(told[1]) == pytest.approx(spent, rel=5e-3)
+    used = studio.ledger.statement(account).filter_used
+    assert used is not None
+    assert int(told[1]) == round(100 * used)
+    assert int(in_all[1]) == int(1 / used + 1e-9)
     page.hover(".chart[data-drawn]")
     page.wait_for_selector(".tip:has-text('mean of kw')")
     assert " to " in page.inner_text(".tip")  # the band, in numbers
@@ -206,7 +210,7 @@ def test_nothing_is_spent_that_no_preview_showed(visit: Come, studio: Running, d
     page.wait_for_selector("#outcome:has-text('not what the preview showed')")
     assert len(studio.entries(account)) == 1
     page.wait_for_selector("#release-button:enabled")  # with a new preview
-    assert "Spent now: epsilon 0." in page.inner_text("#receipt")
+    assert re.search(r"[1-9]\d* % is used now", page.inner_text("#receipt")) or "< 1 %" in page.inner_text("#receipt")
 
 
 def test_a_digest_covers_order_table_and_account(studio: Running, day: str) -> None:
@@ -399,13 +403,15 @@ def test_how_much_can_still_be_published_from_the_start_page_alone(visit: Come, 
     page.fill("#each-1", "0.8")
     page.click("text=Would it fit?")
     page.wait_for_selector("#whatif:has-text('All 13 fit.')")
-    (after,) = re.findall(r"now, (\S+) of 3 afterwards", page.inner_text("#whatif"))
+    (after,) = re.findall(r"used now, (\d+) % afterwards", page.inner_text("#whatif"))
     (more,) = re.findall(r"At epsilon 0.3 alone, (\d+) more", page.inner_text("#whatif"))
     # Spent for real, that is what the ledger says; and not one more than was said fits.
     small, large = (Charge(GaussianPair.mean_shift(mean_shift_for(epsilon, 1e-6))) for epsilon in (0.3, 0.8))
     for charge in [small] * 12 + [large]:
         before.debit(account, charge, Adjacency.add_remove("household"))
-    assert float(after) == pytest.approx(before.statement(account).spent_epsilon, rel=5e-3)
+    used = before.statement(account).filter_used
+    assert used is not None
+    assert int(after) == round(100 * used)
     other = studio.account()
     for charge in [Charge(GaussianPair.mean_shift(0.2))] * 2 + [small] * int(more):
         before.debit(other, charge, Adjacency.add_remove("household"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from gaussveil.errors import GaussveilError
 from gaussveil_studio.offers.kinds import KINDS
 from gaussveil_studio.offers.offer import Offer, Plan
 
@@ -33,12 +34,16 @@ def preview(request: dict[str, Any], address: str | None, table_name: str, ledge
     """Facts, pictures, the account before and after, and the digest of it all; nothing is drawn or spent."""
     from gaussveil_studio.offers.affordability import before_and_after, doubt, guessed_right
     from gaussveil_studio.shown import digest
+    from gaussveil_studio.spoken import refused
 
     order, account = request["order"], request["account"]
     shown = digest(request, address, ledger)  # of what was there before we looked
-    plan: Plan = make_offer(order, address, table_name).plan()
+    try:
+        plan: Plan = make_offer(order, address, table_name).plan()
+        budget = before_and_after(ledger, account, plan, order) if account else None
+    except (GaussveilError, ArithmeticError) as error:
+        raise refused(error, order) from None
     promised = order["epsilon"], order["delta"]
-    budget = before_and_after(ledger, account, plan, order["delta"]) if account else None
     return {
         "facts": [list(fact) for fact in plan.facts],
         "simulated": None if plan.simulated is None else plan.simulated.to_dict(),
@@ -46,5 +51,6 @@ def preview(request: dict[str, Any], address: str | None, table_name: str, ledge
         "doubt": doubt(plan.adjacency),
         "promised": promised[0],
         "budget": budget,
+        "seconds": plan.seconds,
         "digest": shown if budget and budget["allowed"] is not False else None,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +11,9 @@ from gaussveil.accounting import Adjacency, Charge, Ledger
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.ledger.filters import Usage, filter_usage
 from gaussveil.accounting.ledger.records import Entry, Statement
-from gaussveil.accounting.ledger.rules import offer
+from gaussveil.accounting.ledger.rules import PERSONAL, offer
 from gaussveil.calibration import mean_shift_for
-from gaussveil.errors import InputError, ParameterError, PrivacyError
+from gaussveil.errors import AssumptionError, BudgetExceededError, InputError, ParameterError, PrivacyError
 from gaussveil.spectrum import GaussianPair
 from gaussveil_studio.offers.offer import Plan
 
@@ -80,33 +80,101 @@ def guessed_right(charge: Charge | None, adjacency: Adjacency | None, epsilon: f
     return min(100, math.ceil(50 + 50 * advantage - 1e-9))
 
 
-def before_and_after(ledger: str, account: str, plan: Plan, delta: float) -> dict[str, Any]:
-    """What is spent now and would be spent then, by exact composition; whether the account would allow it."""
+def before_and_after(ledger: str, account: str, plan: Plan, order: Mapping[str, Any]) -> dict[str, Any]:
+    """The account now and then, in shares of its budget; what it allows from then on, or why it does not pay."""
     book = Ledger(ledger)
     now = book.statement(account)
+    people = order.get("people") or ""
     answer: dict[str, Any] = {
         **_so_far(now),
-        "largest_epsilon": largest_epsilon(book, account, plan, delta),
+        "largest_epsilon": largest_epsilon(book, account, plan, order),
         "allowed": None,
+        "why": "",
         "reason": "what it costs is known once the noise is designed; the account is asked before anything is drawn",
     }
     if plan.charge is None or plan.adjacency is None:
         return answer
     try:
-        book.check_affordable(account, plan.charge, plan.adjacency)
-    except PrivacyError as refused:
-        return answer | {"allowed": False, "reason": str(refused)}
+        book.check_affordable(account, plan.charge, plan.adjacency, people)
+    except BudgetExceededError:
+        return answer | {"allowed": False, "why": "money", "reason": _too_dear(now, plan)}
+    except PrivacyError:
+        return answer | {"allowed": False, "why": "people", "reason": _other_people(now, plan, people)}
     after = _with(now, plan.adjacency, (plan.charge, 1))
-    answer |= {"after": after.spent_epsilon, "used_after": gauge(after)}
-    alone = " and nothing after it: its budget allows one such release" * (after.terms.active_filter == "single")
-    return answer | {"allowed": True, "reason": f"the account allows it{alone}"}
+    more = more_like(after, plan.charge)
+    answer |= {"after": after.spent_epsilon, "used_after": gauge(after), "more_after": more}
+    answer["in_all"] = None if more is None else more_like(replace(after, charges=()), plan.charge)
+    return answer | {"allowed": True, "reason": _from_then_on(after, more, order["epsilon"])}
+
+
+def _from_then_on(after: Statement, more: int | None, epsilon: float) -> str:
+    if after.terms.active_filter == "single":
+        return "the account allows it and nothing after it: its budget is for one such release"
+    if more is None:
+        return "the account's plan has a place for it"
+    if more >= MANY:
+        return "the account allows it, and as many more like it as you like"
+    if more == 0:
+        return "the account allows it and none like it afterwards: smaller ones may still fit"
+    return f"the account allows it, and {more} more like it afterwards (epsilon {epsilon:g} each), or fewer larger ones"
+
+
+def _too_dear(now: Statement, plan: Plan) -> str:
+    """Money is the reason; how much is missing, where shares of the budget add up."""
+    if not now.charges and now.terms.rule != "planned":
+        return (
+            f"its whole budget is epsilon {now.terms.budget.epsilon:g}, and this takes more: ask for a smaller epsilon"
+        )
+    left = f"{1 - gauge(now):.0%} of its budget is left".replace("%", " %")
+    if now.terms.rule == "planned":
+        return "the account has a plan, and no place in it is free for such a release"
+    if now.terms.active_filter == "single" and now.charges:
+        return "the account was opened for one release, and that is made"
+    needed = ""
+    if plan.charge is not None and now.terms.active_filter in ("mean-shift", "renyi"):
+        share = usage(replace(now, charges=((plan.charge, 1),))).used
+        needed = f", and this takes {share:.0%}".replace("%", " %") if share < 1e3 else ", and this takes far more"
+    return f"{left}{needed}: ask for a smaller epsilon, or for fewer numbers"
+
+
+def _other_people(now: Statement, plan: Plan, people: str) -> str:
+    """The account is kept for others, or for less than all that is known of somebody."""
+    terms, adjacency = now.terms, plan.adjacency
+    assert adjacency is not None
+    if terms.people and adjacency.kind not in PERSONAL:
+        return (
+            f"the account is kept for all that is known of “{terms.people}”; this release hides less than that and "
+            "needs an account of its own"
+        )
+    if terms.people and not people:
+        return f"the account is kept for “{terms.people}”: say under “Whose rows these are” that these are the same"
+    if terms.people:
+        return f"the account is kept for “{terms.people}”, not for “{people}”: choose theirs, or open one"
+    if people:
+        return f"the account names no people: leave “Whose rows these are” empty, or open an account for “{people}”"
+    kept = "another kind of neighbours" if terms.adjacency is None else spoken_unit(terms.adjacency)
+    hidden = spoken_unit(adjacency)
+    return f"the account is kept for {kept}, and this release hides {hidden}: choose or open another account"
+
+
+def spoken_unit(adjacency: Adjacency) -> str:
+    """Whom neighbours differ in, in words."""
+    if adjacency.kind in PERSONAL:
+        how = "present or absent" if adjacency.kind == "add-remove" else "replaced by another"
+        return f"one “{adjacency.unit}”, {how}"
+    known = {
+        "event": "an event of one",
+        "label-graph": "to which label something belongs, of one",
+        "l2-ball": "a part of one",
+    }
+    return f"{known.get(adjacency.kind, 'a part of one')} “{adjacency.unit}”"
 
 
 def _so_far(now: Statement) -> dict[str, Any]:
     """An account as it is; what comes after is not known yet."""
-    budget, then = now.terms.budget, {"after": None, "used_after": None}
-    known = {"account": now.terms.name, "epsilon": budget.epsilon, "delta": budget.delta}
-    return {**known, "before": now.spent_epsilon, "used_before": gauge(now), **then}
+    budget, then = now.terms.budget, {"after": None, "used_after": None, "more_after": None, "in_all": None}
+    known = {"account": now.terms.name, "people": now.terms.people, "epsilon": budget.epsilon, "delta": budget.delta}
+    return {**known, "notices": now.notices, "before": now.spent_epsilon, "used_before": gauge(now), **then}
 
 
 def _with(now: Statement, adjacency: Adjacency, *more: tuple[Charge, int]) -> Statement:
@@ -120,16 +188,19 @@ def promised_charge(epsilon: float, delta: float) -> Charge:
     return Charge(GaussianPair.mean_shift(mean_shift_for(epsilon, delta)))
 
 
-def largest_epsilon(book: Ledger, account: str, plan: Plan, delta: float) -> float:
+def largest_epsilon(book: Ledger, account: str, plan: Plan, order: Mapping[str, Any]) -> float:
     """About the largest epsilon that the account can pay for."""
     low, high = SMALLEST_TRIED, LARGEST_TRIED
+    delta, people = order["delta"], order.get("people") or ""
     adjacency = plan.adjacency or book.terms(account).adjacency or Adjacency.add_remove()
     for _ in range(8):
         middle = math.sqrt(low * high)
         try:
             charge = promised_charge(middle, delta) if plan.charge_at is None else plan.charge_at(middle)
-            book.check_affordable(account, charge, adjacency)
+            book.check_affordable(account, charge, adjacency, people)
             low = middle
+        except AssumptionError:  # the account is for others: money is not the reason
+            return LARGEST_TRIED
         except (PrivacyError, InputError):  # too much for the account, or for the mechanism
             high = middle
     return low

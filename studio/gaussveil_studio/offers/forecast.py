@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from gaussveil.accounting import Account
-from gaussveil.errors import ParameterError
+from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.mechanisms import PrivateForecast, PrivateForecaster
 from gaussveil.noise import SeededGenerator
 from gaussveil.report.number_files import encode_columns
+from gaussveil.statistics.block import is_number, require_columns
 from gaussveil.timeseries import read_readings, simulate_households
 from gaussveil.timeseries.household_models import steps_ahead
+from gaussveil.timeseries.tables import columns_of, to_minutes
 from gaussveil_studio.offers.offer import ASKED_AGAIN, Offer, Outcome, Picture, Plan, band, spelled
-from gaussveil_studio.offers.tables import open_source
+from gaussveil_studio.offers.tables import open_source, proposed, schema_of
+from gaussveil_studio.shown import written
 
 ROOM = 4 << 20  # bytes: certificates hold a loss for every pair of households
 MOST_DRAWN = 6
+GAPS = {"none are": "refuse", "a straight line": "interpolate", "the last one": "hold", "a week before": "week"}
+SECONDS_AT_LEAST, SECONDS_A_HOME, SECONDS_A_PAIR = 6.0, 0.03, 0.025  # of a design: of start, models, and each pair
 
 
 class ForecastOffer(Offer):
@@ -32,14 +39,71 @@ class ForecastOffer(Offer):
         known = {name: order[name] for name in ("horizon", "epsilon", "delta", "clusters")}
         return PrivateForecaster(model=order["past"], **{**known, **more})
 
+    def _reading(self) -> dict[str, Any]:
+        """How the table is read: long, or a column for each home; from its names and types alone."""
+        schema, order = schema_of(self.needed_table()), self.order
+        guessed = proposed(schema)
+        time = order["time"] or guessed["time"]
+        if not time:
+            raise SchemaError("the table has no column of times: choose the one that says when a reading was taken")
+        require_columns(schema, [time])
+        known = {"time": time, "measured_in": order["measured_in"], "gaps": GAPS[order["gaps"]]}
+        others = [one for one in schema if one.name != time]
+        if not order["unit"] and len(others) > 1 and all(is_number(one.type) for one in others):
+            return {**known, "layout": "wide"}
+        unit = order["unit"] or guessed["unit"]
+        if not unit:
+            raise SchemaError("choose the column that names the home, or give a table with a column for each")
+        left = [one.name for one in others if one.name != unit and is_number(one.type)]
+        reading = order["reading"] or (left[0] if len(left) == 1 else "")
+        if not reading:
+            raise SchemaError("choose the column of readings: the table has several columns of numbers, or none")
+        require_columns(schema, [unit, reading])
+        return {**known, "layout": "long", "household": unit, "power": reading}
+
+    def _homes(self) -> list[str]:
+        """Names of the homes, which are public: the certificate says so."""
+        known, address = self._reading(), self.needed_table()
+        if known["layout"] == "wide":
+            return [name for name in schema_of(address).names if name != known["time"]]
+        return list(_names(address, known["household"], *written(address)))
+
+    def _checked(self) -> list[str]:
+        """Everything that names and types can tell, by the code that will read the readings."""
+        known, homes = self._reading(), self._homes()
+        schema = schema_of(self.needed_table())
+        hours = pa.array(np.arange(4) * 3_600_000_000, pa.timestamp("us"))
+        columns: dict[str, Any] = {}
+        for one in schema:
+            if one.name == known["time"]:
+                is_text = pa.types.is_string(one.type) or pa.types.is_large_string(one.type)
+                columns[one.name] = hours if is_text else hours.cast(one.type, safe=False)
+            elif one.name == known.get("household"):
+                columns[one.name] = pa.array(["home"] * 4)
+            else:
+                columns[one.name] = pa.array([1] * 4).cast(one.type) if is_number(one.type) else pa.nulls(4, one.type)
+        if not pa.types.is_date(schema.field(known["time"]).type):
+            read_readings(pa.table(columns), **known)
+        times = schema.field(known["time"])
+        if not pa.types.is_temporal(times.type) and not _are_times(
+            self.needed_table(), times.name, *written(self.address)
+        ):
+            raise SchemaError(f"column '{times.name}' must hold times such as 2018-10-29T00:15 in every row")
+        if self.order["home"] not in homes:
+            raise ParameterError("home must be one of the table's homes. Got another name.")
+        if self.order["clusters"] > len(homes) // 2:
+            raise ParameterError(f"clusters must be at most {len(homes) // 2}, for {len(homes)} households")
+        return homes
+
     def plan(self) -> Plan:
         """What is promised. The noise depends on forecasts and these on readings: homes of nobody stand for them."""
         steps_ahead(self._forecaster().horizon, 1)
+        count = len(self._checked())
         homes = simulate_households(8, 15, step_minutes=60, seed=1)
         rehearsed = self._forecaster(horizon="3h", clusters=1, generator=SeededGenerator(1)).fit(homes)
         return Plan(
             facts=(
-                ("Hidden", "which household of its cluster the forecast belongs to"),
+                ("Hidden", f"which household of its cluster the forecast belongs to, of {count} in all"),
                 ("Horizon", str(self.order["horizon"])),
                 (
                     "Noise",
@@ -49,11 +113,19 @@ class ForecastOffer(Offer):
                 ("Assumed public", "which household is in which cluster, and the models of the households"),
             ),
             simulated=_picture("Three hours of one of eight simulated homes", rehearsed.release("home00002").value),
+            seconds=self.seconds(),
         )
+
+    def seconds(self) -> float:
+        """About how long it takes: most of it goes into the pairs of homes of one cluster that must look alike."""
+        count = len(self._homes())
+        pairs = (count / self.order["clusters"]) ** 2
+        return SECONDS_AT_LEAST + SECONDS_A_HOME * count + SECONDS_A_PAIR * pairs
 
     def prepare(self) -> int:
         """Read the readings, fit the models, search the noise."""
-        readings = read_readings(open_source(self.needed_table()), measured_in=self.order["measured_in"])
+        self._checked()
+        readings = read_readings(open_source(self.needed_table()), **self._reading())
         forecaster = self._known["forecaster"] = self._forecaster().fit(readings)
         # Designs the noise now, so that whatever is refused is refused before the debit.
         forecaster.diagnostics(self.order["home"], whole=self.order["whole_cluster"])
@@ -62,8 +134,13 @@ class ForecastOffer(Offer):
     def python(self) -> str:
         """As Python; whose forecast it is stands in no file that may be given away."""
         call = "release_cluster_of" if self.order["whole_cluster"] else "release"
-        fitted = f"fit(read_readings(gaussveil.open(table), measured_in={self.order['measured_in']!r}))"
+        given = ", ".join(f"{name}={value!r}" for name, value in self._reading().items())
+        fitted = f"fit(read_readings(gaussveil.open(table), {given}))"
         return f"{ASKED_AGAIN}\nrelease = {spelled(self._forecaster())}.{fitted}.{call}(whose)"
+
+    def named(self) -> dict[str, Any]:
+        """Columns, as the command names them."""
+        return self._reading()
 
     def release(self, account: Account) -> Outcome:
         """Draw."""
@@ -81,6 +158,22 @@ class ForecastOffer(Offer):
             ),
             picture=lambda: _picture("Released forecast", release.value),
         )
+
+
+@lru_cache(maxsize=8)
+def _names(address: str, column: str, *_written: int) -> tuple[str, ...]:
+    found = open_source(address).table([column])[column].unique()
+    return tuple(str(name) for name in found.to_pylist() if name is not None)
+
+
+@lru_cache(maxsize=8)
+def _are_times(address: str, column: str, *_written: int) -> bool:
+    """Whether a column that is no column of times can be read as one: what the release would refuse after its start."""
+    try:
+        to_minutes(columns_of(open_source(address).table([column])), column)
+    except SchemaError:
+        return False
+    return True
 
 
 def _picture(title: str, value: PrivateForecast) -> Picture:

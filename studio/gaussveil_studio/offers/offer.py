@@ -62,6 +62,8 @@ class Plan:
     """The answer with its band on a simulated table of the same shape."""
     charge_at: Callable[[float], Charge] | None = None
     """What it would cost at another epsilon, where that is more than a mean shift."""
+    seconds: float | None = None
+    """About how long the release takes, where that is long."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,14 @@ class Offer(ABC):
     def columns(self) -> list[str]:
         """Columns that a command must name; all others of the table are not read."""
         return []
+
+    def named(self) -> dict[str, Any]:
+        """What a command must name that the order leaves open."""
+        return {}
+
+    def seconds(self) -> float | None:
+        """About how long a release takes, where that is long."""
+        return None
 
     def shell(self) -> tuple[str, str]:
         """What a command needs beside the table, or in its place: a line that writes it; and what is read then."""

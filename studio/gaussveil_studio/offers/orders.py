@@ -30,6 +30,11 @@ def _listed(given: object) -> object:
     return [part.strip() for part in parts if part.strip()] or None
 
 
+def _none_if_empty(given: object) -> object:
+    """What is left empty is not given."""
+    return None if given == "" else given
+
+
 Names = Annotated[Annotated[list[Text], Field(max_length=20_000)] | None, BeforeValidator(_listed)]
 TYPES: dict[str, Any] = {"number": float, "whole": int, "text": Text, "names": Names, "yes": bool}
 
@@ -54,7 +59,7 @@ def _field(asked: dict[str, Any]) -> tuple[Any, Any]:
         limits["min_length"] = 1
     typed = Literal[tuple(choices)] if choices else TYPES[kind]
     if default is None and kind != "names":
-        typed = typed | None
+        typed = Annotated[typed | None, BeforeValidator(_none_if_empty)]
     shown: Any = {"ask": asked.get("ask", "what"), "pick": asked.get("pick")}
     known = Field(default=default, title=asked["title"], description=asked["help"], json_schema_extra=shown, **limits)
     return typed, known

@@ -103,7 +103,8 @@ class RehearsedOffer(Offer):
 
     def _promised(self, *names: str, **more: Any) -> dict[str, Any]:
         """Parameters that the mechanism and the order call alike."""
-        return {**{name: self.order[name] for name in ("epsilon", "delta", *names)}, **more}
+        whose = {"people": self.order["people"]} if self.order.get("people") else {}
+        return {**{name: self.order[name] for name in ("epsilon", "delta", *names)}, **whose, **more}
 
     def plan(self) -> Plan:
         """The charge and the answers that simulated rows give; from the schema alone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,16 @@ from gaussveil.statistics.block import is_number
 from gaussveil_studio.shown import written
 
 MOST_COLUMNS = 5000
+# In English, German, French and Italian: what columns are called that name somebody, and those that tell when.
+SOUNDS_LIKE_SOMEBODY = re.compile(
+    r"\bid\b|_id\b|\b(id|nr|no|number|nummer|num[eé]ro|numero)$|household|haushalt|\bhomes?\b|meter|z[aä]e?hler|"
+    r"patient|person|customer|kunde|client|participant|proband|subject|user|employee|mitarbeiter|pupil|student|"
+    r"member|mitglied|insured|versicherte|m[eé]nage|compteur|utente|famiglia",
+    re.IGNORECASE,
+)
+SOUNDS_LIKE_TIME = re.compile(
+    r"^(date|time|datetime|timestamp|day|datum|zeit|zeitstempel|uhrzeit|heure|data|ora)\b", re.IGNORECASE
+)
 LONGEST_HEADER = 1 << 20  # bytes that are looked at for their separators
 HOUSEHOLD, READING, FEWEST_HOMES = "household", "reading", 8
 
@@ -45,6 +56,21 @@ def _looked(address: str, *_written: int) -> tuple[pa.Schema, str]:
     table = open_source(address)
     dialect = getattr(table, "dialect", None)
     return table.schema, dialect.words() if dialect else ""
+
+
+def proposed(schema: pa.Schema) -> dict[str, str]:
+    """Which columns probably name whose row it is, when, and how much; by names and types, which are public."""
+    is_time = [one.name for one in schema if pa.types.is_temporal(one.type)]
+    named = [one.name for one in schema if SOUNDS_LIKE_TIME.search(one.name)]
+    texts = [one.name for one in schema if pa.types.is_string(one.type) or pa.types.is_large_string(one.type)]
+    whose = [one.name for one in schema if SOUNDS_LIKE_SOMEBODY.search(one.name) and one.name not in (*is_time, *named)]
+    units = [name for name in whose if name in texts] or whose or [name for name in texts if name not in named]
+    numbers = [one.name for one in schema if is_number(one.type) and one.name not in (*whose, *named)]
+    times = is_time or named
+    if rows_of(schema) is not None:  # a column for each home
+        return {"unit": "", "time": times[0], "reading": ""}
+    found = {"unit": units[:1], "time": times[:1], "reading": numbers if len(numbers) == 1 else []}
+    return {name: listed[0] if listed else "" for name, listed in found.items()}
 
 
 def rows_of(schema: pa.Schema) -> pa.Schema | None:
@@ -91,4 +117,4 @@ def describe_table(address: str) -> dict[str, Any]:
         [{"name": field.name, "type": str(field.type)} for field in fields or ()]
         for fields in (schema, rows_of(schema))
     )
-    return {"columns": columns, "rows": rows, "written": form}
+    return {"columns": columns, "rows": rows, "written": form, "proposed": proposed(schema)}

@@ -4,6 +4,7 @@
   const take = (id) => document.getElementById(id);
   const form = take("order"), button = take("release-button"), preview = take("preview");
   const kept = `release ${form.dataset.key}`, slider = take("slider"), epsilon = take("field-epsilon");
+  const touched = new Set();
   let shown = null, columns = [], later = null, running = false, again = false, words = {};
 
   const fields = () => [...form.elements].filter((one) => one.name);
@@ -44,29 +45,46 @@
     take("receipt").textContent = receipt;
   }
 
-  function complaint(text, code) {
+  function complaint(text) {
     const box = document.createElement("div"), line = document.createElement("p");
     box.className = "problem";
-    line.textContent = text.charAt(0).toUpperCase() + text.slice(1) + (code ? ` (${code})` : "");
+    line.textContent = text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
     box.append(line);
     return box;
   }
 
+  // A refusal stands at the field that it speaks of, and the field says so to everybody.
+  function pointAt(name, text) {
+    for (const old of form.querySelectorAll(".wrong")) old.remove();
+    for (const one of form.querySelectorAll("[aria-invalid]")) {
+      one.removeAttribute("aria-invalid");
+      one.setAttribute("aria-describedby", (one.getAttribute("aria-describedby") || "").replace(/ ?wrong-here/, ""));
+    }
+    const one = name ? form.elements[name] : null;
+    if (!one || !text) return;
+    const line = Object.assign(document.createElement("p"), { className: "wrong", id: "wrong-here", textContent: text });
+    one.setAttribute("aria-invalid", "true");
+    one.setAttribute("aria-describedby", `${one.getAttribute("aria-describedby") || ""} wrong-here`.trim());
+    (one.closest(".field") || one.parentElement).append(line);
+    const folded = one.closest("details");
+    if (folded) folded.open = true;
+  }
+
   // What is missing or wrong, in words, before the server is asked.
   function missing() {
-    if (take("table") && !take("table").value) return "Choose a table, or upload one.";
+    if (take("table") && !take("table").value) return ["table", "Choose a table, or upload one."];
     const names = columns.map((one) => one.name);
     for (const one of fields()) {
       const label = one.labels && one.labels[0] ? one.labels[0].textContent.trim() : one.name;
-      if (one.validity && one.validity.badInput) return `${label}: this is not a number.`;
+      if (one.validity && one.validity.badInput) return [one.name, `${label}: this is not a number.`];
       const asked = one.required || (form.dataset.mechanism === "table" && /column|low|high|values/.test(one.name) && !one.closest("[hidden]"));
-      if (asked && one.value === "" && one.id !== "account" && one.id !== "table") return `${label}: this is still empty.`;
+      if (asked && one.value === "" && one.id !== "account" && one.id !== "table") return [one.name, `${label}: this is still empty.`];
       if (!names.length || one.value === "") continue;
       const given = one.dataset.pick ? [one.value] : one.dataset.many !== undefined ? one.value.split(",").map((v) => v.trim()).filter(Boolean) : [];
       const unknown = given.find((name) => !names.includes(name));
-      if (unknown !== undefined) return `${label}: the table has no column “${unknown}”.`;
+      if (unknown !== undefined) return [one.name, `${label}: the table has no column “${unknown}”.`];
     }
-    return "";
+    return ["", ""];
   }
 
   async function look() {
@@ -74,7 +92,8 @@
     running = true;
     do {
       again = false;
-      const wrong = missing();
+      const [at, wrong] = missing();
+      pointAt(touched.has(at) ? at : "", wrong); // what nobody has come to yet is not wrong, only missing
       if (wrong) {
         const hint = Object.assign(document.createElement("p"), { className: "hint", textContent: wrong });
         preview.replaceChildren(hint);
@@ -97,7 +116,14 @@
       [...preview.querySelectorAll("details")].forEach((one, place) => { if (place in open) one.open = open[place]; });
       studioCharts.drawAll(preview);
       const about = take("shown");
-      if (!reply.ok || !about) { lock("Release", "Nothing to debit: this cannot be released as it stands."); mark(""); continue; }
+      if (!reply.ok || !about) {
+        const told = preview.querySelector(".problem");
+        if (told) pointAt(told.dataset.field, told.textContent.trim());
+        lock("Release", "Nothing to debit: this cannot be released as it stands.");
+        mark("");
+        continue;
+      }
+      pointAt(about.dataset.field, about.dataset.receipt);
       take("receipt").textContent = about.dataset.receipt;
       button.textContent = about.dataset.button;
       button.disabled = !about.dataset.digest;
@@ -168,19 +194,34 @@
     fill("columns-any", columns);
     fill("columns-number", columns.filter(isNumber));
     for (const picker of form.querySelectorAll(".picker")) choose(picker, columns.filter(isNumber));
-    guess(isNumber);
+    const proposed = known ? JSON.parse(known.dataset.proposed) : {};
+    guess(rows.length ? { ...proposed, unit: rows[0].name, reading: rows[2].name } : proposed);
     const units = form.elements["order.units"];
     if (rows.length && units.value === units.defaultValue) units.value = homes;
   }
 
-  // A table with one column of times, one of names and one of numbers leaves nothing to choose.
-  function guess(isNumber) {
-    const only = (test) => { const found = columns.filter(test); return found.length === 1 ? found[0].name : ""; };
+  // An account that is kept for people says whose rows these are, until somebody says otherwise.
+  let kept_for = "";
+  function whose() {
+    const people = form.elements["order.people"], account = take("account");
+    const now = account.selectedOptions.length ? account.selectedOptions[0].dataset.people || "" : "";
+    if (people && (people.value === "" || people.value === kept_for)) people.value = now;
+    kept_for = now;
+  }
+
+  // What names and types of columns propose; nothing that somebody has chosen is touched.
+  function guess(proposed) {
     const put = (name, value) => { const one = form.elements[`order.${name}`]; if (one && one.value === "" && value) one.value = value; };
-    put("by_column", only((one) => /timestamp|date/.test(one.type)));
+    const kind = form.dataset.mechanism, wide = kind === "forecast" && columns.length > 2 && !proposed.unit;
+    put("by_column", proposed.time);
+    put("order", proposed.time);
+    put("time", proposed.time);
     const unit = form.elements["order.unit"];
-    if (unit && unit.required) put("unit", only((one) => /string|utf8/.test(one.type)));
-    put("column", only(isNumber));
+    if (unit && (unit.required || kind === "forecast") && !wide) put("unit", proposed.unit);
+    if (kind === "table" || kind === "spectrum") put("column", proposed.reading);
+    if (kind === "forecast" && !wide) put("reading", proposed.reading);
+    const homes = take("homes");
+    if (homes) homes.replaceChildren(...(wide ? columns.filter((one) => one.name !== proposed.time) : []).map((one) => Object.assign(document.createElement("option"), { value: one.name })));
   }
 
   // Many columns: a list to search and tick, which writes into the field above it.
@@ -214,9 +255,9 @@
     place.textContent = `Reading ${file.name}…`;
     const body = new FormData();
     body.append("file", file);
-    const { ok, found } = await studio.ask("/api/tables", body).catch(() => ({ ok: false, found: { error: { message: "the studio does not answer", code: "" } } }));
+    const { ok, found } = await studio.ask("/api/tables", body).catch(() => ({ ok: false, found: { error: { message: "the studio does not answer" } } }));
     take("file").value = "";
-    if (!ok) { place.replaceChildren(complaint(found.error.message, found.error.code)); return; }
+    if (!ok) { place.replaceChildren(complaint(found.error.message)); return; }
     place.replaceChildren();
     const option = Object.assign(document.createElement("option"), { value: found.id, textContent: `${found.name} (uploaded)` });
     take("table").append(option);
@@ -232,7 +273,7 @@
     if (ok) sessionStorage.removeItem("begun");
     if (ok) { location.replace(`/release/${form.dataset.key}`); return; }
     if (!found) { take("outcome").replaceChildren(complaint("The studio does not answer. Press again when it does: the account is debited once at most.")); button.disabled = false; return; }
-    take("outcome").replaceChildren(complaint(found.error.message, found.error.code));
+    take("outcome").replaceChildren(complaint(found.error.message));
     lock("Looking…", "Nothing was debited.");
     look();
   }
@@ -241,8 +282,10 @@
   slider.addEventListener("input", () => { epsilon.value = Number((10 ** Number(slider.value)).toPrecision(2)); changed(); });
   form.addEventListener("input", (event) => {
     if (!event.target.name) return;
+    touched.add(event.target.name);
     take("outcome").replaceChildren();
     if (event.target === epsilon) toSlider();
+    if (event.target.id === "account") whose();
     if (event.target.id === "table") describe().then(changed); else changed();
   });
   form.addEventListener("submit", (event) => event.preventDefault());
@@ -252,7 +295,7 @@
   }
   button.addEventListener("click", spend);
   document.addEventListener("DOMContentLoaded", async () => {
-    restore(); toSlider(); speak();
+    restore(); toSlider(); speak(); whose();
     await describe();
     speak();
     look();

@@ -1,0 +1,175 @@
+"""Every refusal of every form, read: a sentence about a field of the page, and nothing internal in it."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gaussveil.accounting import Adjacency
+from gaussveil_studio.offers.kinds import EVERY, KINDS
+from gaussveil_studio.spoken import GENERAL, is_plain
+
+if TYPE_CHECKING:
+    from .conftest import Running
+
+pytestmark = pytest.mark.xdist_group("studio")
+
+PIECE = {"HX-Request": "true", "Accept": "text/html"}
+# One order of each kind that is not refused, and its table; the walk changes one thing of it at a time.
+GOOD: dict[str, tuple[str | None, dict[str, Any]]] = {
+    "table": ("long.csv", {"unit": "home", "column": "kw", "low": 0, "high": 4, "by": "hour", "by_column": "time"}),
+    "vector": ("small.csv", {}),
+    "sketch": ("small.csv", {"row_norm": 2.0, "components": 8}),
+    "mixture": ("kinds.csv", {"radius": 3.0, "label": "kind", "classes": "a,b", "nominal_size": 400}),
+    "regression": ("kinds.csv", {"target": "y", "columns": "x", "low": -3, "high": 3}),
+    "logistic": ("kinds.csv", {"target": "kind", "classes": "a,b"}),
+    "pca": ("kinds.csv", {}),
+    "process": ("kinds.csv", {"target": "y", "column": "x", "first": -1, "scatter": 20}),
+    "spectrum": ("long.csv", {"column": "kw", "order": "time", "minutes": 60, "points": 12}),
+    "label": ("profiles.csv", {"label": "name", "secret": "late"}),
+    "forecast": ("long.csv", {"home": "b", "clusters": 1, "unit": "home"}),
+    "stream": (None, {}),
+}
+WRONG = {
+    "number": ("nonsense", "1e300", "-1e300"),
+    "whole": ("nonsense", "0.5", "-1", "1e300"),
+    "names": ("nonsense,-,--flag",),
+    "text": ("", "nonsense", "x\u0000y"),
+    "yes": ("perhaps",),
+}
+TABLES: dict[str, bytes] = {
+    "empty.csv": b"",
+    "header.csv": b"a,b\n",
+    "binary.csv": bytes(range(256)) * 20,
+    "broken.parquet": b"PAR1xxxxPAR1",
+    "broken.xlsx": b"PK\x03\x04zzzz",
+    "broken.npy": b"\x93NUMPY\x01\x00zzz",
+    "latin.csv": "Zähler-Nr,kWh\nä1,2\nö2,3\n".encode("latin-1"),
+    "text.csv": b"one,two\nyes,no\nno,yes\n",
+}
+
+
+@pytest.fixture(scope="module")
+def tables(studio: Running) -> str:
+    """Tables as people have them, good and bad, in a folder of the studio."""
+    folder = studio.folder / "tables" / "walk"
+    folder.mkdir()
+    for name in ("small.csv", "kinds.csv"):
+        (folder / name).write_bytes((studio.folder / "tables" / name).read_bytes())
+    lines = [f"{home},2024-01-{1 + hour // 24:02} {hour % 24:02}:00:00,0.5" for home in "abcd" for hour in range(48)]
+    (folder / "long.csv").write_text("\n".join(["home,time,kw", *lines]) + "\n", encoding="utf-8")
+    (folder / "profiles.csv").write_text("name,night,day\nflat,1,1\nlate,1,3\n", encoding="utf-8")
+    for name, body in TABLES.items():
+        (folder / name).write_bytes(body)
+    return "folder-0/walk/"
+
+
+def sentence(html: str) -> tuple[str, str]:
+    """The field and the words of a refusal, as a page shows them."""
+    (field,) = re.findall(r'class="problem"[^>]*data-field="([^"]*)"', html)
+    (words,) = re.findall(r"<p>(.*?)</p>", html, re.DOTALL)
+    return field, unescape(words)
+
+
+def read(reply: Any, asked: object) -> tuple[str, str]:
+    field, words = sentence(reply.text)
+    assert words != GENERAL.capitalize() + ".", asked
+    assert is_plain(words), (asked, words)
+    assert re.match(r"[A-Z“0-9]|\w+\.\w+", words), (asked, words)
+    assert words.endswith((".", "!", "?")), (asked, words)
+    assert "GV" not in reply.text
+    return field, words
+
+
+@pytest.mark.parametrize("kind", sorted(GOOD))
+def test_every_refusal_of_every_form_of_a_release_is_a_sentence_at_its_field(
+    studio: Running, tables: str, kind: str
+) -> None:
+    table, order = GOOD[kind]
+    asked = {"order": {"mechanism": kind, **order}, "table": table and tables + table}
+    fields = KINDS[kind]["fields"] | EVERY
+    assert studio.client.post("/api/preview", json=asked).status_code == 200
+    refused = 0
+    for name, described in fields.items():
+        wrong = ("nonsense",) if described.get("choices") else WRONG[described.get("is", "text")]
+        for value in wrong:
+            sent = {**asked, "order": {**asked["order"], name: value}}
+            reply = studio.client.post("/api/preview", json=sent, headers=PIECE)
+            if reply.status_code == 200:  # an empty field may be left empty
+                continue
+            refused += 1
+            field, _ = read(reply, (name, value))
+            assert field.removeprefix("order.") in (*fields, "table"), (name, value, reply.text)
+    assert refused >= len(fields) - 2
+    for other in TABLES if table else ():
+        reply = studio.client.post("/api/preview", json={**asked, "table": tables + other}, headers=PIECE)
+        if reply.status_code != 200:
+            field, _ = read(reply, other)
+            assert field, (other, reply.text)
+    if table:
+        field, words = read(studio.client.post("/api/preview", json={**asked, "table": None}, headers=PIECE), "none")
+        assert (field, words) == ("table", "Choose a table, or upload one.")
+
+
+def test_an_account_is_too_poor_only_where_money_is_the_reason(studio: Running, tables: str) -> None:
+    book, name = studio.ledger, studio.account(0.01)
+    book.open_account(f"other {name}", epsilon=3, delta=1e-5, adjacency=Adjacency.add_remove("patient"))
+    book.open_account(f"people {name}", epsilon=3, delta=1e-5, people=f"homes of {name}")
+    order = {"mechanism": "table", **GOOD["table"][1]}
+    said = {}
+    for account, more in (
+        (name, {}),
+        (f"other {name}", {}),
+        (f"people {name}", {"people": "somebody else"}),
+        (f"other {name}", {"people": "somebody"}),
+    ):
+        asked = {"order": {**order, **more}, "table": f"{tables}long.csv", "account": account}
+        found = studio.client.post("/api/preview", json=asked).json()["budget"]
+        assert found["allowed"] is False
+        assert is_plain(found["reason"].replace(name, "")), found["reason"]
+        said[account, *more] = found["why"]
+        page = studio.client.post("/api/preview", json=asked, headers=PIECE).text
+        assert ("cannot pay for this" in page) == (account == name)
+    assert list(said.values()) == ["money", "people", "people", "people"]
+    # The same people under another column's name pay from the account that is kept for them.
+    fits = {"order": {**order, "people": f"homes of {name}"}, "table": f"{tables}long.csv", "account": f"people {name}"}
+    shown = studio.client.post("/api/preview", json=fits).json()
+    assert shown["budget"]["allowed"] is True
+    assert shown["budget"]["more_after"] == shown["budget"]["in_all"] - 1
+
+
+def test_other_forms_refuse_in_sentences_too(studio: Running) -> None:
+    words = ("name", "epsilon", "delta", "people", "unit")
+    good = {"name": "fine", "epsilon": 1, "delta": 1e-5, "people": "", "unit": "record"}
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("/api/accounts", {**good, name: wrong}) for name in words for wrong in ("x\u0000", "-1", " ", "h\u043emes")
+    ]
+    asked += [
+        ("/api/whatif", {"account": "nobody", "releases": [{"epsilon": 1}]}),
+        ("/api/whatif", {"account": "nobody", "releases": [{"epsilon": "much", "count": 0}]}),
+        ("/api/whatif", {"account": "nobody", "releases": []}),
+        ("/api/enclose", {"epsilon": "much"}),
+        ("/api/entries/none/void", {}),
+        ("/api/preview", {"order": {"mechanism": "no such kind"}}),
+        ("/api/preview", {"order": {}, "unknown_field": 1}),
+    ]
+    before = studio.ledger.accounts()
+    for path, body in asked:
+        reply = studio.client.post(path, json=body, headers=PIECE)
+        if reply.status_code >= 300:
+            read(reply, (path, body))
+    assert len(studio.ledger.accounts()) <= len(before) + 8
+    for name, body in {**TABLES, "pair.json": b"{}", "no.txt": b"x"}.items():
+        for path in ("/api/tables", "/api/certificate", "/api/claim"):
+            data = {"epsilon": "1", "delta": "0.1"} if path == "/api/claim" else {}
+            reply = studio.client.post(path, files={"file": (name, body)}, data=data, headers=PIECE)
+            if reply.status_code >= 300:
+                read(reply, (path, name))
+    for path in ("/no-such-page", "/accounts/nobody", "/release/x", "/release/" + "0" * 32 + "?mechanism=no_such"):
+        page = studio.client.get(path, headers={"Accept": "text/html"}).text
+        told = unescape(re.findall(r'class="problem"[^>]*><p>(.*?)</p>', page, re.DOTALL)[0])
+        assert is_plain(told), (path, told)
+        assert "HTTP" not in page
