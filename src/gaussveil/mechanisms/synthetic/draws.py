@@ -49,6 +49,7 @@ from gaussveil.statistics import ExactSum, Labels, MemorySource
 from gaussveil.statistics.fixed_point import scaled
 from gaussveil.typing import Floats, Integers
 
+GRAIN_DEVIATIONS = 3.0  # of its noise that numbers finer than a grain may be
 WINDOWS = (1, 2, 4, 8)  # cells that are looked at together for the ends of a range
 RANGE_DEVIATIONS = 5.0  # of its noise that the records beyond an end of a learnt range are worth
 KNOWN_MEAN = 1e-6  # variance of a mean score, which the marginals make zero
@@ -87,7 +88,7 @@ class SyntheticDraws:
         label = next((one for one in columns if one.name == self.records.label), None)
         columns = [one for one in columns if one is not label]
         self._group_by(label)
-        counts, deviation = self._class_counts()
+        columns, counts, deviation = self._counts(columns)
         weights = simplex(counts, max(float(counts.sum()), 1.0))
         total = max(float(weights.sum()), 1.0)
         known = self._searched(columns, total)
@@ -129,9 +130,21 @@ class SyntheticDraws:
         ends = np.cumsum([part.size for part in parts])
         return [one.reshape(part.shape) for one, part in zip(np.split(noisy, ends[:-1]), parts)], deviation
 
-    def _class_counts(self) -> tuple[Floats, float]:
-        (counts,), deviation = self._counted([np.bincount(self.group, minlength=self.classes)], self.shares.counts, 1)
-        return counts, deviation
+    def _counts(self, columns: Sequence[Column]) -> tuple[list[Column], Floats, float]:
+        """Noisy counts of classes, and of the steps in which numbers are written: whole ones, hundredths, days."""
+        grained = [one for one in columns if one.grains]
+        places = [one.coarsest(self.cells[one.name][~np.isnan(self.cells[one.name])]) for one in grained]
+        parts = [np.bincount(self.group, minlength=self.classes)]
+        parts += [np.bincount(place, minlength=len(one.grains) + 1) for one, place in zip(grained, places)]
+        (counts, *steps), deviation = self._counted(parts, self.shares.counts, 1 + len(grained))
+        found = {}
+        for one, seen in zip(grained, steps):
+            finer = np.cumsum(seen[::-1])[::-1][1:]  # numbers that are no multiples of each grain
+            doubt = deviation * np.sqrt(np.arange(len(finer), 0, -1))
+            fits = np.flatnonzero((finer < GRAIN_DEVIATIONS * doubt) & (seen.sum() > 3 * GRAIN_DEVIATIONS * doubt))
+            if len(fits):
+                found[one.name] = one.with_grain(one.grains[fits[0]])
+        return [found.get(one.name, one) for one in columns], counts, deviation
 
     def _found(self, column: Column) -> Column:
         """The column with values that enough units share, where nobody listed any."""
@@ -164,7 +177,7 @@ class SyntheticDraws:
         finest = math.sqrt(len(columns) * self.classes) / self._shift(self.shares.cells)
         for number, part in enumerate(ROUNDS):
             parts = [_bincount(one.codes(self.cells[column.name]), one.size) for one, column in zip(cells, wanted)]
-            counts, deviation = self._counted(parts, part * self.shares.search, len(wanted))
+            counts, deviation = self._counted(parts, part * self.shares.search, len(self.records.searched))
             last = number == len(ROUNDS) - 1
             shares = cell_shares(total, finest if last else deviation)
             estimates = []

@@ -126,7 +126,7 @@ class SyntheticTable(Mechanism):
         shift, rows, unit = self._mean_shift(records), records.source.rows_per_unit, unit_of(records.source)
         error = self._sampler_error(records)
         touched = {
-            "counts": 1,
+            "counts": 1 + sum(bool(one.grains) for one in records.features),
             "search": len(records.searched),
             "cells": len(records.features),
         }

@@ -34,6 +34,8 @@ class Column:
     low: float | None = None
     high: float | None = None
     values: tuple[Any, ...] | None = None
+    grain: float | None = None
+    """Numbers are multiples of it, or times of so many seconds."""
     others: bool = False
     """Whether the last value stands for all that are not listed."""
 
@@ -46,6 +48,40 @@ class Column:
     def is_whole(self) -> bool:
         """Whether cells are whole numbers: counts, days, seconds."""
         return self.kind in (WHOLE, DATE, MOMENT, CLOCK)
+
+    @property
+    def grains(self) -> tuple[float, ...]:
+        """Steps in which such columns are often written: whole ones, tenths, hundredths; days, minutes."""
+        return {NUMBER: (1.0, 0.1, 0.01), MOMENT: (86_400.0, 60.0)}.get(self.kind, ())
+
+    def coarsest(self, numbers: Floats) -> Integers:
+        """Place among `grains` of the first that every number is a multiple of, their number where none is."""
+        found = np.full(len(numbers), len(self.grains), dtype=np.int64)
+        for place, grain in reversed(list(enumerate(self.grains))):
+            steps = 1 / grain if grain < 1 else grain
+            near = np.rint(numbers * steps) / steps if grain < 1 else np.rint(numbers / steps) * steps
+            found = np.where(near == numbers, place, found)
+        return found
+
+    def with_grain(self, grain: float) -> Column:
+        """The column where its cells are known to be multiples; of 1, whole numbers."""
+        if self.kind != NUMBER or grain != 1.0:
+            return replace(self, grain=grain)
+        ends = (self.low, self.high)
+        low, high = (None if end is None else rule(end) for end, rule in zip(ends, (math.ceil, math.floor)))
+        if low is not None and high is not None and low >= high:
+            return self
+        return replace(self, kind=WHOLE, low=low, high=high)
+
+    def within(self, numbers: Floats) -> Floats:
+        """Drawn numbers as multiples of the grain, within the range."""
+        if self.is_whole:
+            numbers = np.rint(numbers)
+        if self.grain is not None and self.grain < 1:
+            numbers = np.round(numbers, round(-math.log10(self.grain)))
+        elif self.grain is not None:
+            numbers = np.rint(numbers / self.grain) * self.grain
+        return np.asarray(np.clip(numbers, self.low, self.high))
 
     def numbers(self, cells: pa.Array) -> Floats:
         """Cells as numbers: days since 1970, seconds since then or since midnight; NaN where missing."""

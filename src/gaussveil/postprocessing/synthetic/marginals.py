@@ -107,7 +107,8 @@ class Marginal:
         limits = self.limits
         density = _density(limits)
         masses = np.diff(ndtr(limits), axis=1)
-        middle = np.clip((limits[:, 1:] + limits[:, :-1]) / 2, -8.0, 8.0)
+        ends = np.clip(limits, -8.0, 8.0)
+        middle = (ends[:, 1:] + ends[:, :-1]) / 2
         found = np.where(masses > 1e-12, -np.diff(density, axis=1) / np.maximum(masses, 1e-300), middle)
         found = np.nan_to_num(found)
         if self.order is None:

@@ -55,14 +55,8 @@ class SyntheticModel:
                 codes = np.where(missing, -1, values[:, j]).astype(np.int64)
                 made[column.name] = column.named(codes, column.values or ())
             else:
-                made[column.name] = column.cells(_within(column, values[:, j]), missing)
+                made[column.name] = column.cells(column.within(values[:, j]), missing)
         for column in self.columns:
             if column.name == self.label:
                 made[column.name] = column.named(group, self.classes)
         return pa.table({column.name: made[column.name] for column in self.columns})
-
-
-def _within(column: Column, values: Floats) -> Floats:
-    """Whole numbers whole, and everything within the column's range."""
-    values = np.rint(values) if column.is_whole else values
-    return np.asarray(np.clip(values, column.low, column.high))
