@@ -2,7 +2,8 @@
 
 The references are those of `tests/reference/training.json`, which mpmath made without any code of the package.
 EVERY=3 encloses every third of them only. Replaced records have no such references: random settings are answered, and
-an enclosure tells whether delta is reached there, and not yet at an epsilon smaller by 2e-9.
+an enclosure tells whether delta is reached there, and not yet at an epsilon smaller by 2e-9. SETTINGS=4000 new random
+ones are swept on all cores by `sweep_training.py`, 400 unless more are asked for.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 import mpmath as mp
 
+import sweep_training
 from gaussveil import DPSGD, Accountant
 from gaussveil.errors import GaussveilError
 
@@ -25,6 +27,7 @@ REFERENCES = Path(__file__).parents[1] / "tests" / "reference" / "training.json"
 EVERY = int(os.environ.get("EVERY", "1"))
 EXACT = 1e-9
 REPLACED = 300
+SWEPT, SEED = int(os.environ.get("SETTINGS", "400")), int(os.environ.get("SEED", "38"))
 Row = dict[str, Any]
 
 
@@ -70,7 +73,14 @@ def run() -> list[Row]:
         row("CPU seconds of an enclosure, median", statistics.median(seconds["enclosure"]), 2.0),
         row("CPU seconds of an enclosure, largest", max(seconds["enclosure"]), 2.0, within(seconds["enclosure"], 2.0)),
         *replaced(),
+        *swept(),
     ]
+
+
+def swept() -> list[Row]:
+    """New random settings, on all cores."""
+    asked = sweep_training.settings(SWEPT, SEED)
+    return sweep_training.rows(sweep_training.swept(asked, len(os.sched_getaffinity(0))), SWEPT)
 
 
 def replaced() -> list[Row]:
