@@ -1482,11 +1482,13 @@ def tables_in(name: str, body: bytes) -> list[Table] | None:
         if ending == ".npz":
             return [npz_leaves(body)]
         if ending == ".parquet":
-            return parquet_tables(body)
+            return [parquet_table(body)]
         return [sheet_table(body)] if ending == ".xlsx" else None
+    except Undecided:
+        return None
     except (ValueError, OSError, EOFError, LookupError, SyntaxError, zlib.error, struct.error, RecursionError):
         return []
-    except (csv.Error, zipfile.BadZipFile, ElementTree.ParseError):
+    except (csv.Error, zipfile.BadZipFile, ElementTree.ParseError, TypeError, AttributeError, ArithmeticError):
         return []
 
 
@@ -1583,17 +1585,298 @@ def nested(cells: list[Any], shape: tuple[int, ...]) -> Any:
     return [nested(cells[place * step : (place + 1) * step], shape[1:]) for place in range(shape[0])]
 
 
-def parquet_tables(body: bytes) -> list[Table] | None:
-    """The rows of a Parquet file where pyarrow happens to be installed; this program does without it."""
-    try:
-        from pyarrow import ArrowException, BufferReader, parquet
-    except ImportError:
-        return None
-    try:
-        table = parquet.read_table(BufferReader(body))
-    except ArrowException:
-        return []
-    return [[list(table.column_names), *(list(row) for row in zip(*(column.to_pylist() for column in table.columns)))]]
+PARQUET_CELLS = 1 << 23  # more are not read here
+PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8  # encodings
+TICKS = {1: 10**3, 2: 10**6, 3: 10**9}  # of a second, by the name of a timestamp's unit
+FIXED = {1: ("i", 4), 2: ("q", 8), 4: ("f", 4), 5: ("d", 8)}  # physical types: int32, int64, float, double
+
+
+class Thrift:
+    """The compact protocol in which Parquet describes itself: structures as mappings of numbered fields."""
+
+    def __init__(self, body: bytes, place: int) -> None:
+        self.body, self.place = body, place
+
+    def byte(self) -> int:
+        """The next byte."""
+        self.place += 1
+        return self.body[self.place - 1]
+
+    def plain(self) -> int:
+        """An unsigned number, seven bits a byte, the lowest first."""
+        value = 0
+        for power in range(0, 70, 7):
+            byte = self.byte()
+            value |= (byte & 127) << power
+            if byte < 128:
+                return value
+        raise ValueError
+
+    def signed(self) -> int:
+        """A number whose lowest bit says its sign."""
+        value = self.plain()
+        return value >> 1 ^ -(value & 1)
+
+    def structure(self, depth: int = 0) -> dict[int, Any]:
+        """Fields by their numbers, until a zero."""
+        fields: dict[int, Any] = {}
+        name = 0
+        while (head := self.byte()) != 0:
+            name = name + (head >> 4) if head >> 4 else self.signed()
+            if name in fields:
+                raise ValueError
+            fields[name] = self.value(head & 15, depth + 1)
+        return fields
+
+    def value(self, kind: int, depth: int, *, listed: bool = False) -> Any:
+        """A value of a kind; truth values stand in the kind itself, but for those in a list."""
+        if depth > DEPTH:
+            raise ValueError
+        if kind in (1, 2):
+            return (self.byte() if listed else kind) == 1
+        if kind == 3:
+            return self.byte()
+        if kind in (4, 5, 6):
+            return self.signed()
+        if kind == 7:
+            self.place += 8
+            return None
+        if kind == 8:
+            length = self.plain()
+            self.place += length
+            return self.body[self.place - length : self.place]
+        if kind in (9, 10):
+            head = self.byte()
+            count = head >> 4 if head >> 4 < 15 else self.plain()
+            if count > len(self.body):
+                raise ValueError
+            return [self.value(head & 15, depth + 1, listed=True) for _ in range(count)]
+        if kind == 12:
+            return self.structure(depth)
+        raise ValueError
+
+
+def parquet_table(body: bytes) -> Table:
+    """The rows of a Parquet file of plain columns, as pyarrow, pandas and DuckDB write them; others are not decided."""
+    (length,) = struct.unpack_from("<I", body, len(body) - 8)
+    if body[:4] != b"PAR1" or body[-4:] != b"PAR1" or length > len(body) - 12:
+        raise ValueError
+    described = Thrift(body, len(body) - 8 - length).structure()
+    root, *leaves_of = described[2]
+    groups, rows = described[4], described[3]
+    if any(5 in one or one.get(3, 0) > 1 for one in leaves_of) or rows * len(leaves_of) > PARQUET_CELLS:
+        raise Undecided("nested columns, or more cells than this program reads")
+    if root[5] != len(leaves_of) or any(len(group[1]) != len(leaves_of) for group in groups):
+        raise ValueError
+    columns = [
+        [cell for group in groups for cell in parquet_cells(body, group[1][place], leaf, group[3])]
+        for place, leaf in enumerate(leaves_of)
+    ]
+    if any(len(column) != rows for column in columns):
+        raise ValueError
+    return [[leaf[4].decode() for leaf in leaves_of], *map(list, zip(*columns, strict=True))]
+
+
+def parquet_cells(body: bytes, chunk: dict[int, Any], leaf: dict[int, Any], rows: int) -> list[Any]:
+    """The cells of one column in one group of rows."""
+    described = chunk[3]
+    if 1 in chunk or described[1] != leaf[1] or described[3] != [leaf[4]] or described[5] != rows:
+        raise ValueError
+    start = described[9] if 11 not in described else min(described[9], described[11] or described[9])
+    end = start + described[7]
+    if start < 4 or end > len(body):
+        raise ValueError
+    known: list[Any] | None = None
+    values: list[Any] = []
+    while start < end:
+        header = Thrift(body, start)
+        page = header.structure()
+        start = header.place + page[3]
+        content = body[header.place : start]
+        if page[1] == 2:
+            if known is not None or values or page[7][2] not in (PLAIN, PLAIN_DICTIONARY):
+                raise ValueError
+            known = parquet_plain(unsqueezed(content, described[4], page[2]), leaf, page[7][1])
+        elif page[1] in (0, 3):
+            values += parquet_page(content, page, described[4], leaf, known)
+        if len(values) > rows:
+            raise ValueError
+    if start != end or len(values) != rows:
+        raise ValueError
+    return values
+
+
+def parquet_page(
+    content: bytes, page: dict[int, Any], codec: int, leaf: dict[int, Any], known: list[Any] | None
+) -> list[Any]:
+    """The cells of one page of data, of the first or the second kind."""
+    optional = leaf.get(3, 0) == 1
+    second = page[1] == 3
+    described = page[8] if second else page[5]
+    count, encoding = described[1], described[4] if second else described[2]
+    if not 0 <= count <= PARQUET_CELLS:
+        raise ValueError
+    if second:
+        split = described[5]
+        if described[6]:
+            raise ValueError
+        levels, content = content[:split], content[split:]
+        if described.get(7, True):
+            content = unsqueezed(content, codec, page[2] - split)
+    else:
+        content, levels = unsqueezed(content, codec, page[2]), b""
+        if optional:
+            levels, content = prefixed(content)
+    present = runs(levels, 1, count) if optional else [1] * count
+    filled = sum(present)
+    if encoding == PLAIN:
+        cells = parquet_plain(content, leaf, filled)
+    elif encoding in (PLAIN_DICTIONARY, RLE_DICTIONARY) and known is not None:
+        cells = [known[place] for place in runs(content[1:], content[0], filled)] if filled else []
+    elif encoding == RLE and leaf[1] == 0:
+        cells = [bit == 1 for bit in runs(prefixed(content)[0], 1, filled)]
+    else:
+        raise Undecided("an encoding that this program does not read")
+    rest = iter(cells)
+    return [next(rest) if one else None for one in present]
+
+
+def prefixed(content: bytes) -> tuple[bytes, bytes]:
+    """Bytes that follow their length, and what follows them."""
+    (length,) = struct.unpack_from("<I", content)
+    if length > len(content) - 4:
+        raise ValueError
+    return content[4 : 4 + length], content[4 + length :]
+
+
+def runs(content: bytes, width: int, count: int) -> list[int]:
+    """Numbers of so many bits, in runs of one number or packed by eights."""
+    if width > 32:
+        raise ValueError
+    stream, found = Thrift(content, 0), list[int]()
+    size = (width + 7) // 8
+    while len(found) < count:
+        head = stream.plain()
+        if head < 2:
+            raise ValueError
+        taken = (head >> 1) * width if head & 1 else size
+        piece = content[stream.place : stream.place + taken]
+        stream.place += taken
+        if len(piece) < taken:
+            raise ValueError
+        if head & 1 and width == 0:
+            found += [0] * min(8 * (head >> 1), count - len(found))
+        elif head & 1:
+            eights = (int.from_bytes(piece[at : at + width], "little") for at in range(0, taken, width))
+            found += [eight >> place * width & (1 << width) - 1 for eight in eights for place in range(8)]
+        else:
+            found += [int.from_bytes(piece, "little")] * min(head >> 1, count - len(found))
+    return found[:count]
+
+
+def parquet_plain(content: bytes, leaf: dict[int, Any], count: int) -> list[Any]:
+    """So many values one after the other, as cells."""
+    kind = leaf[1]
+    if not 0 <= count <= PARQUET_CELLS:
+        raise ValueError
+    if kind == 0:
+        return [content[place >> 3] >> (place & 7) & 1 == 1 for place in range(count)]
+    if kind == 6:
+        return parquet_texts(content, leaf, count)
+    if kind not in FIXED:
+        raise Undecided("a type that this program does not read")
+    return parquet_logical(list(struct.unpack_from(f"<{count}{FIXED[kind][0]}", content)), leaf)
+
+
+def parquet_texts(content: bytes, leaf: dict[int, Any], count: int) -> list[Any]:
+    """Texts, each after its length."""
+    logical = leaf.get(10)
+    if 1 not in logical if logical else leaf.get(6) != 0:
+        raise Undecided("bytes that are no text")
+    found, place = list[Any](), 0
+    for _ in range(count):
+        (length,) = struct.unpack_from("<I", content, place)
+        place += 4 + length
+        if place > len(content):
+            raise ValueError
+        found.append(content[place - length : place].decode())
+    return found
+
+
+def parquet_logical(numbers: list[Any], leaf: dict[int, Any]) -> list[Any]:
+    """Numbers as what their column says they are: numbers, days or moments."""
+    converted, logical = leaf.get(6), leaf.get(10, {})
+    bits = 32 if leaf[1] == 1 else 64
+    if 6 in logical or converted == 6:
+        return [(datetime.date(1970, 1, 1) + datetime.timedelta(days=number)).isoformat() for number in numbers]
+    if 8 in logical:
+        (unit,) = logical[8][2]
+        return [moment(number, TICKS[unit], "Z" if logical[8][1] else "") for number in numbers]
+    if converted in (9, 10):
+        return [moment(number, TICKS[converted - 8], "Z") for number in numbers]
+    if (10 in logical and not logical[10][2]) or converted in (11, 12, 13, 14):
+        return [number % 2**bits for number in numbers]
+    if not {*logical} <= {10, 11} or converted not in (None, 15, 16, 17, 18):
+        raise Undecided("a type that this program does not read")
+    return numbers
+
+
+def moment(ticks: int, ticks_a_second: int, zone: str) -> str:
+    """A point in time since 1970."""
+    seconds, rest = divmod(ticks, ticks_a_second)
+    day = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
+    return f"{day.isoformat()}.{rest:0{len(str(ticks_a_second)) - 1}d}{zone}"
+
+
+def unsqueezed(content: bytes, codec: int, size: int) -> bytes:
+    """Bytes as they were before they were compressed."""
+    if not 0 <= size <= LARGEST_TABLE:
+        raise ValueError
+    if codec == 1:
+        plain_bytes = unsnapped(content)
+    elif codec == 2:
+        plain_bytes = zlib.decompressobj(31).decompress(content, size + 1)
+    elif codec == 0:
+        plain_bytes = content
+    else:
+        raise Undecided("compressed in a way that this program does not read")
+    if len(plain_bytes) != size:
+        raise ValueError
+    return plain_bytes
+
+
+def unsnapped(content: bytes) -> bytes:
+    """What Snappy compressed: pieces as they are, and copies of what came before."""
+    stream, found = Thrift(content, 0), bytearray()
+    size = stream.plain()
+    if size > LARGEST_TABLE:
+        raise ValueError
+    while stream.place < len(content):
+        tag = stream.byte()
+        kind, length = tag & 3, (tag >> 2) + 1
+        if kind == 0:
+            if length > 60:
+                extra = length - 60
+                length = int.from_bytes(content[stream.place : stream.place + extra], "little") + 1
+                stream.place += extra
+            found += content[stream.place : stream.place + length]
+            stream.place += length
+            continue
+        if kind == 1:
+            length = (tag >> 2 & 7) + 4
+            offset = (tag >> 5) << 8 | stream.byte()
+        else:
+            width = 2 if kind == 2 else 4
+            offset = int.from_bytes(content[stream.place : stream.place + width], "little")
+            stream.place += width
+        if not 0 < offset <= len(found) or len(found) + length > size:
+            raise ValueError
+        first = len(found) - offset
+        piece = found[first : first + length]
+        found += (piece * (length // len(piece) + 1))[:length]
+    if len(found) != size or stream.place != len(content):
+        raise ValueError
+    return bytes(found)
 
 
 SHEET = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
@@ -1660,7 +1943,7 @@ def sheet_cell(cell: ElementTree.Element, shared: list[str], days: set[int]) -> 
     return moment.isoformat()
 
 
-ALSO = ": Parquet needs pyarrow beside it; CSV has the same digest"
+ALSO = "; the same table as CSV has the same digest"
 
 
 def check_numbers(record: dict[str, Any], tables: dict[str, bytes]) -> tuple[str, list[str], list[str]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -260,17 +259,6 @@ def test_released_numbers_survive_fifteen_digits_and_a_wrong_last_bit() -> None:
         assert digest_of(detour) == digest
     assert np.all(np.abs(numbers / drawn - 1) < 2.0**-44)
     assert rounded([1.1, 0.3, 123456789.25]) == [1.1, 0.3, 123456789.25]
-
-
-def test_parquet_is_left_open_by_the_program_that_has_no_reader_of_it(
-    release: Release[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tables = {"day.parquet": parquet(release.value)}
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    found = independent().verify(release.certificate.to_json().encode(), tables=tables)
-    assert found.outcome == "not decided"
-    assert found.checked == independent().ALONE
-    assert any("CSV has the same digest" in reason for reason in found.reasons)
 
 
 def edited(model: str) -> str:

@@ -28,6 +28,7 @@ from gaussveil_studio.settings import Settings
 from gaussveil_studio.shown import digest
 from gaussveil_studio.verdicts import package
 
+from ..independent_verifier import independent
 from .conftest import write_tables
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "process": ("kinds.csv", {"target": "y", "column": "x", "first": -1, "points": 3, "smooth_over": 0.7}),
     "spectrum": ("homes.csv", {"column": "kw", "order": "step", "minutes": 60, "points": 12}),
     "label": ("profiles.csv", {"label": "name", "secret": HIDDEN}),
-    "forecast": ("homes.csv", {"home": HIDDEN, "clusters": 1, "horizon": "2h", "delta": 1e-5}),
+    "forecast": ("homes.csv", {"home": HIDDEN, "reading": "kw", "clusters": 1, "horizon": "2h", "delta": 1e-5}),
     "stream": ("", {"meter": "flat 7", "sample_period": "30min", "purpose": "energy"}),
 }
 
@@ -98,6 +99,9 @@ def taken_away(place: Path, table: Path | None, mechanism: str, asked: dict[str,
         told = [name for name in parcel.namelist() if HIDDEN.encode() in parcel.read(name)]
         assert {*told} <= {"certificate.json"}  # which lists all labels, or all homes of the cluster
         parcel.extractall(unpacked)
+    with pytest.MonkeyPatch.context() as without:
+        without.setitem(sys.modules, "pyarrow", None)
+        assert independent().main([str(place / "package.zip")]) == 0  # whole, with the verifier's one dependency
     (unpacked / "home.ledger").symlink_to(ledger)
     if table is not None:
         (unpacked / table.name).symlink_to(table)
