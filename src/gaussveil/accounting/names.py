@@ -50,6 +50,7 @@ def new_name(name: str, existing: Iterable[str], what: str = "name") -> str:
     name = one_spelling(name, what)
     for letter in name:
         _check_letter(letter, what)
+    _check_marks(name, what)
     scripts = {_script(letter) for letter in name if unicodedata.category(letter)[0] in "LN"} - {""}
     foreign = scripts.difference(_SCRIPTS)
     if foreign:
@@ -94,6 +95,16 @@ def _check_letter(letter: str, what: str) -> None:
         raise ParameterError(f"{what} must hold no letters that are not seen. Got {letter!a}.")
 
 
+def _check_marks(name: str, what: str) -> None:
+    """An accent or a stroke sits on a letter: beside it or on a space, NFKC makes it of signs that look alike."""
+    below = ""
+    for letter in name:
+        kind = unicodedata.category(letter)[0]
+        if kind == "M" and below not in ("L", "M"):
+            raise ParameterError(f"{what} must hold accents on letters alone. Got {letter!a} after something else.")
+        below = kind
+
+
 def _script(letter: str) -> str:
     """The script of a letter or numeral by its Unicode name; empty where several scripts share it."""
     if letter in _SHARED:
@@ -116,5 +127,5 @@ def _plain_letters() -> dict[int, str]:
 def _looks(name: str) -> frozenset[str]:
     """What a name may be taken for: itself in any case, in plain letters, and where l, I, 1 or O, 0 are one."""
     plain = name.translate(_plain_letters())
-    alike = plain.translate(_ALIKE).replace("rn", "m").replace("vv", "w")
+    alike = plain.translate(_ALIKE).casefold().replace("rn", "m").replace("vv", "w")
     return frozenset((name.casefold(), plain.casefold(), alike))

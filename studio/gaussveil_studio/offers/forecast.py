@@ -120,7 +120,7 @@ class ForecastOffer(Offer):
         """About how long it takes: most of it goes into the pairs of homes of one cluster that must look alike."""
         count = len(self._homes())
         pairs = (count / self.order["clusters"]) ** 2
-        return SECONDS_AT_LEAST + SECONDS_A_HOME * count + SECONDS_A_PAIR * pairs
+        return float(SECONDS_AT_LEAST + SECONDS_A_HOME * count + SECONDS_A_PAIR * pairs)
 
     def prepare(self) -> int:
         """Read the readings, fit the models, search the noise."""
