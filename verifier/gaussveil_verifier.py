@@ -1374,6 +1374,7 @@ def check_signature(record: dict[str, Any], key: bytes | None) -> str:
 # --- released numbers -------------------------------------------------------------------------------------------------
 
 BITS = 44  # to which released numbers are kept: a detour through fifteen digits changes none
+WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(\.\d+)?(?:\s*(Z|[+-]\d\d:?\d\d))?)?")
 MISSING = {"", "nan", "-nan", "null", "none", "na", "n/a", "<na>", "nat", "#n/a"}
@@ -1387,7 +1388,9 @@ def cell_text(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int | float):
+    if isinstance(value, int):
+        return whole_text(value)
+    if isinstance(value, float):
         return number_text(value)
     word = unicodedata.normalize("NFC", str(value).strip())
     lowered = word.lower()
@@ -1395,9 +1398,22 @@ def cell_text(value: Any) -> str:
         return ""
     if lowered in INFINITE or lowered in ("true", "false"):
         return INFINITE.get(lowered, lowered)
+    if WHOLE.fullmatch(word):
+        return whole_text(int(word))
     if NUMBER.fullmatch(word):
         return number_text(float(word))
     return time_text(word) if TIME.fullmatch(word) else word
+
+
+def whole_text(value: int) -> str:
+    """A whole number of more bits and digits than released ones keeps them; those are written exactly or in short."""
+    digits = str(value)
+    if len(digits) >= 300:
+        return digits
+    near = number_text(value)
+    short = len(digits.lstrip("-").rstrip("0")) <= 13
+    double = float.fromhex(near)
+    return near if short or value in (int(double), int(Fraction(repr(double)))) else digits
 
 
 def number_text(value: float) -> str:

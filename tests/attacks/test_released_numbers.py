@@ -22,12 +22,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.testing import CliRunner
 
 from gaussveil import PrivateForecaster, PrivateGaussianMixture, PrivateSketch, simulate_households
-from gaussveil.accounting import Certificate, Release, verify
+from gaussveil.accounting import Adjacency, Certificate, CertificateDraft, Charge, Release, transaction, verify
 from gaussveil.accounting.certificates.values import cell_text, digest_of, rounded
 from gaussveil.accounting.certificates.verification import verify_files
 from gaussveil.cli.main import app
-from gaussveil.mechanisms import Count, GaussianRelease, Mean, TableRelease
+from gaussveil.errors import ParameterError
+from gaussveil.mechanisms import Count, GaussianRelease, Mean, PrivateLinearRegression, TableRelease
 from gaussveil.report.released import readings
+from gaussveil.spectrum import GaussianPair
 
 from ..independent_verifier import independent
 
@@ -230,6 +232,8 @@ CELLS = [
     *[0.0, -0.0, 1, 1.0, True, False, None, float("nan"), float("inf"), -float("inf"), 5e-324, 1.7976931348623157e308],
     *["", " NA ", "null", "1e5", "100000", "007", "+7.0", ".5", "5.", "1e999", "TRUE", "wahr", "e\u0301", "\u00e9"],
     *["2026-11-18", "2026-11-18 00:00:00", "2026-11-18T07:30", "2026-11-18T07:30:00.500Z", "2026-11-18 09:30+02:00"],
+    *[571313100000000001, "571313100000000002", 2**44 + 1, 2**44, -(2**60) - 1, "1" * 400, 10**400, 10**22, 10**300],
+    *[144115188075855870, 144115188075855872, 98765432101230, "98765432101230", 98765432101230.0],
     *["2026-13-45", "12:30", "1_000", "0x10", "\u0661", "1\u00a0000", "nan kWh", "2026-01-01T00:00:00+00:00"],
     *np.random.default_rng(2).normal(size=40).tolist(),
     *(10.0 ** np.random.default_rng(2).uniform(-300, 300, size=40)).tolist(),
@@ -259,6 +263,38 @@ def test_released_numbers_survive_fifteen_digits_and_a_wrong_last_bit() -> None:
         assert digest_of(detour) == digest
     assert np.all(np.abs(numbers / drawn - 1) < 2.0**-44)
     assert rounded([1.1, 0.3, 123456789.25]) == [1.1, 0.3, 123456789.25]
+
+
+IDENTIFIERS = ["571313100000000001", "571313100000000002"]  # as long as those of metering points are
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name != "day.xlsx"])
+@pytest.mark.parametrize("kind", [str, int])
+def test_meters_whose_long_numbers_are_swapped_do_not_verify(name: str, kind: type) -> None:
+    """A double tells the two apart as little as a spreadsheet does: their digits must."""
+    frame = pd.DataFrame({"meter": [kind(one) for one in IDENTIFIERS], "kwh": [1.5, 99.25]})
+    draft = CertificateDraft(
+        released="kwh", mechanism="m", adjacency=Adjacency.add_remove("meter"), epsilon=1.0, delta=1e-3
+    )
+    with transaction(None, Charge(GaussianPair.mean_shift(0.3)), draft) as debit:
+        debit.draw(lambda: 0)
+    certificate = debit.certificate.about(frame)
+    assert verdicts(certificate, name, FILES[name](frame)) == ("verified", "verified")
+    swapped = frame.assign(meter=frame["meter"][::-1].to_numpy())
+    assert verdicts(certificate, name, FILES[name](swapped)) == ("refuted", "refuted")
+
+
+def test_what_is_made_of_an_estimator_gets_its_digest() -> None:
+    rows = pd.DataFrame({"x": np.linspace(-1, 1, 400), "y": np.linspace(-2, 2, 400)})
+    model = PrivateLinearRegression(epsilon=3.0, delta=1e-6, bounds=(-1, 1), target_bounds=(-2, 2))
+    model.fit(rows[["x"]], rows["y"])
+    assert verify(model.certificate_, table=[1.0]).checked == "certificate alone; it carries no digest of its numbers"
+    published = {"name": ["x", "level"], "value": [float(model.coef_[0]), float(model.intercept_)]}
+    note = model.certificate_.about(published).signed(KEY)
+    assert verify(note, KEY.public_key(), table=published)
+    assert verify(note, table={**published, "value": [1.0, 2.0]}).outcome == "refuted"
+    with pytest.raises(ParameterError, match="numbers must be an array"):
+        note.about(object())
 
 
 def edited(model: str) -> str:

@@ -14,7 +14,7 @@ from gaussveil.accounting import proofs
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.canonical import FrozenRecord, fields, number, parse_json, text, within_limits
 from gaussveil.accounting.certificates import keys
-from gaussveil.accounting.certificates.values import ValuesDigest
+from gaussveil.accounting.certificates.values import ValuesDigest, digest_of
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.accounting.diagnostics import refuse_private
@@ -305,6 +305,31 @@ class Certificate(Shown):
     def of_values(self, values: ValuesDigest | None) -> Certificate:
         """The same certificate with the digest of the numbers it is about; a signature covers what it was made for."""
         return self if values is None else replace(self, values=values, signature=None)
+
+    def about(self, numbers: Any) -> Certificate:
+        """The same certificate with the digest of what is published of its release: coefficients, a frame, rows drawn.
+
+        Releases carry the digest of their value already, and so do files of the command line. What was made of a fitted
+        estimator in Python gets it here, before it is signed.
+
+        Args:
+            numbers: an array, list, frame, mapping of columns, or a released object such as a mixture.
+
+        Returns:
+            A certificate against which `verify(certificate, table=numbers)` holds these very numbers.
+
+        Raises:
+            ParameterError: if `numbers` is no table or document of numbers and texts.
+
+        Example:
+            note = model.certificate_.about({"name": ["x"], "coefficient": model.coef_})
+        """
+        values = digest_of(numbers)
+        if values is None:
+            checks.refuse(
+                "numbers", "an array, list, frame, mapping of columns or a released object", type(numbers).__name__
+            )
+        return self.of_values(values)
 
     def signed(self, key: Ed25519PrivateKey) -> Certificate:
         """Give the same certificate with an Ed25519 signature."""

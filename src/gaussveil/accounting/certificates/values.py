@@ -26,9 +26,12 @@ from gaussveil.errors import FormatError
 
 FORM = 1
 BITS = 44
+DIGITS = 13
+LONGEST = 300  # digits and sign of a whole number that surely is a double
 LARGEST_DOCUMENT = 1 << 19  # numbers: ten classes of a mixture in 200 columns, some seconds
 DIFFERENT = "the numbers are not those that the certificate was issued for: {}"
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")  # of more Python makes no number
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(\.\d+)?(?:\s*(Z|[+-]\d\d:?\d\d))?)?")
 _MISSING = frozenset({"", "nan", "-nan", "null", "none", "na", "n/a", "<na>", "nat", "#n/a"})
 _INFINITE = {"inf": "inf", "+inf": "inf", "infinity": "inf", "-inf": "-inf", "-infinity": "-inf"}
@@ -234,7 +237,9 @@ def cell_text(value: Any) -> str:
         return ""
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
-    if isinstance(value, int | float | np.number | Decimal):
+    if isinstance(value, int | np.integer):
+        return _whole_text(int(value))
+    if isinstance(value, float | np.number | Decimal):
         return _number_text(value)
     if isinstance(value, np.datetime64):
         return "" if np.isnat(value) else _word(str(value))
@@ -255,16 +260,25 @@ def _word(text: str) -> str:
         return _INFINITE[lowered]
     if lowered in ("true", "false"):
         return lowered
+    if _WHOLE.fullmatch(text):
+        return _whole_text(int(text))
     if _NUMBER.fullmatch(text):
         return _number_text(float(text))
     return _time_text(text) if _TIME.fullmatch(text) else text
 
 
+def _whole_text(number: int) -> str:
+    """A released number as it is; identifiers, of more bits and digits than those have, keep all their digits."""
+    digits = str(number)
+    if len(digits.lstrip("-").rstrip("0")) <= DIGITS:
+        return _number_text(number) if len(digits) < LONGEST else digits
+    near = float(_nearest(float(number))) if len(digits) < LONGEST else math.inf
+    same = abs(near) < math.inf and number in (int(near), int(Decimal(repr(near))))  # as programs write a double
+    return near.hex() if same else digits
+
+
 def _number_text(number: Any) -> str:
-    try:
-        value = float(number)
-    except OverflowError:
-        return str(number)
+    value = float(number)
     if value != value:
         return ""
     return float(_nearest(value)).hex()
