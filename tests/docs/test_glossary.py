@@ -71,7 +71,7 @@ def test_the_studio_speaks_as_the_commands_do() -> None:
         assert (name == "unit") == ("names whose row it is" in told["help"]), name
         assert (name == "measured_in") == (told["title"] == "Measured in"), name
         assert told["title"] != "Unit"
-        assert name not in ("household", "time", "power")  # these are columns of readings, which the studio finds
+        assert name not in ("household", "power")  # whose reading it is and how much: `unit` and `reading` here
     delta = next(meaning for _, meaning, parameter, _ in ROWS if parameter == "delta")
     assert dict(fields)["delta"]["help"].lower().startswith(delta)
 
