@@ -42,7 +42,7 @@ def _rectangular(name: str, value: Any) -> NDArray[Any]:
     if isinstance(value, np.ma.MaskedArray):
         raise ParameterError(f"{name} must not be masked: fill what is missing by a public rule first.")
     array = uncoerced(value)
-    if array.dtype == object and _is_ragged(array):
+    if array.dtype == object and is_ragged(array):
         raise ShapeError(f"{name} must be rectangular: every row of the same length.")
     return array
 
@@ -55,7 +55,7 @@ def uncoerced(value: Any) -> NDArray[Any]:
         array = np.asarray(value)
     except ValueError:
         array = np.empty(0, dtype=object)
-    return array if array.dtype.kind in "biufc" else np.array(value, dtype=object)
+    return array if array.dtype.kind in "biuf" else np.array(value, dtype=object)
 
 
 def cell_numbers(cells: NDArray[Any]) -> NDArray[np.float64]:
@@ -68,16 +68,31 @@ def cell_number(cell: Any) -> float:
     """One cell as a number; a whole number of any size is some float, what is no number is NaN."""
     if isinstance(cell, int):
         return float(min(max(cell, -(2**1000)), 2**1000))
+    if isinstance(cell, np.ndarray):
+        return math.nan
     try:
         return float(cell)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # an object may raise what it likes, and its words may quote a value
         return math.nan
+
+
+def is_missing(cell: Any) -> bool:
+    """None, NaN, and what is not comparable even with itself, such as pandas' NA."""
+    try:
+        return cell is None or not bool(cell == cell)
+    except Exception:  # the same
+        return True
+
+
+def is_text(cell: Any) -> bool:
+    """Whether a cell is a text that a table can hold: half of a letter is none."""
+    return isinstance(cell, str) and not any("\ud800" <= letter <= "\udfff" for letter in cell)
 
 
 def cell_name(cell: Any) -> str | None:
     """One cell as the name of somebody or of a class: text as it is, a whole number by its digits, else nobody's."""
     if isinstance(cell, str):
-        return str(cell)
+        return str(cell) if is_text(cell) else None
     if isinstance(cell, bool | np.bool_):
         return str(bool(cell)).lower()
     if isinstance(cell, int | np.integer):
@@ -88,8 +103,9 @@ def cell_name(cell: Any) -> str | None:
     return None
 
 
-def _is_ragged(array: NDArray[Any]) -> bool:
-    return any(isinstance(cell, list | tuple | np.ndarray) for cell in array.ravel().tolist())
+def is_ragged(array: NDArray[Any]) -> bool:
+    """Whether rows are of different lengths: they were left as lists where cells should be."""
+    return array.ndim == 1 and any(isinstance(row, list | tuple | np.ndarray) for row in array.tolist())
 
 
 def like(value: Any, numbers: NDArray[np.float64]) -> Any:

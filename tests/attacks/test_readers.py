@@ -14,16 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from gaussveil.engines import open
-from gaussveil.mechanisms import Count, TableRelease
+from gaussveil.errors import GaussveilError
+from gaussveil.mechanisms import Count, Mean, TableRelease
 from gaussveil.noise import SeededGenerator
-from gaussveil.statistics import Moments, Source, as_source
+from gaussveil.statistics import Moments, Source, hour_of
 
+from ..engines.awkward_table import METERS, NAMES, awkward, everywhere, few, outcome
 from ..engines.test_written_files import cells, sheet
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -139,96 +140,90 @@ def test_marks_of_missing_cells_are_missing_in_every_format(tmp_path: Path) -> N
         assert rows == {"home": ["a", "b", "c"], "kw": [1.5, None, 2.5], "n": [1, 2, None]}, name
 
 
-NAMES = ["a", "A", "é", "e\u0301", "0100", "100", str(2**53 + 1), str(2**53), str(10**18 + 1), str(10**18), " a", "ﬁ"]
+def told(source: Callable[[], Source]) -> list[str]:
+    """What two requests are answered: that there is an answer, or the refusal, word for word."""
+    words = []
+    for by in ({}, {"hour": hour_of("time")}):
+        mean = Mean("kw", between=(0, 10))
+        asked = TableRelease(epsilon=1.0, delta=1e-6, unit="home", by=by, answers=[mean], generator=SeededGenerator(1))
+        try:
+            asked.release(source())
+            words.append("answered")
+        except GaussveilError as refusal:
+            words.append(f"{type(refusal).__name__}: {refusal}")
+    return words
 
 
-def awkward() -> pa.Table:
-    """Names that collations, types and spellings would merge, and numbers of every kind."""
-    count = 20 * len(NAMES)
-    rng = np.random.default_rng(11)
-    kw = rng.normal(size=count)
-    return pa.table(
-        {
-            "home": [NAMES[k % len(NAMES)] for k in range(count)],
-            "kw": pa.array(kw, mask=np.arange(count) % 17 == 0),
-            "n": pa.array(rng.integers(-50, 50, size=count), mask=np.arange(count) % 19 == 0),
-            "on": pa.array(rng.integers(0, 2, size=count).astype(bool)),
-            "time": pa.array([datetime(2024, 3, 31, k % 24, 30) for k in range(count)]).cast(pa.timestamp("us")),
-        }
-    )
+@pytest.mark.parametrize("form", [FORM, None], ids=["pinned", "found"])
+def test_no_unit_decides_whether_a_table_is_refused(tmp_path: Path, form: dict[str, Any] | None) -> None:
+    """Without a form that was pinned the days are refused, whatever anybody writes; a few cells decide nothing else."""
+    said: dict[str, Any] = {"schema": form} if form else {"separator": ";", "decimal": ",", "encoding": "utf-8"}
+    expected = told(lambda: open(written(tmp_path / "t.csv"), **said))
+    assert expected[0] == "answered"
+    assert (expected[1] == "answered") == (form is not None)
+    for name, lines in HOSTILE.items():
+        few_lines = lines if form is not None else lines[:20]
+        assert told(lambda lines=few_lines: open(written(tmp_path / "v.csv", *lines), **said)) == expected, name
+    for name in ("7.0", "1e2", "NaN", "-1", "0x10", "99999999999999999999", "true", "2024-01-01"):
+        line = f"{name};01/03/2024 00:00;Bern;unknown".encode()
+        assert told(lambda line=line: open(written(tmp_path / "v.csv", line), **said)) == expected, name
 
 
-def everywhere(table: pa.Table, folder: Path) -> dict[str, Callable[[], Source]]:
-    """The same table in every place."""
-    rows = table.to_pylist()
-    pq.write_table(table, folder / "t.parquet")
-    coded = table.set_column(0, "home", table["home"].combine_chunks().dictionary_encode())
-    pq.write_table(coded, folder / "coded.parquet")
-    text = [[_text(cell) for cell in row.values()] for row in rows]
-    (folder / "t.csv").write_text("\n".join(["home,kw,n,on,time", *map(",".join, text), ""]), encoding="utf-8")
-    with closing(duckdb.connect(str(folder / "t.duckdb"))) as database:
-        database.register("given", table)
-        kinds = 'kw DOUBLE, n BIGINT, "on" BOOLEAN, time TIMESTAMP'
-        database.execute(f"CREATE TABLE t (home VARCHAR COLLATE NOCASE, {kinds})")
-        database.execute(f"CREATE TABLE u (home VARCHAR COLLATE NFC, {kinds})")
-        database.execute("INSERT INTO t SELECT * FROM given")
-        database.execute("INSERT INTO u SELECT * FROM given")
-    with closing(sqlite3.connect(folder / "t.sqlite")) as lite, lite:
-        lite.execute('CREATE TABLE t (home TEXT COLLATE NOCASE, kw REAL, n INTEGER, "on" BOOLEAN, time TIMESTAMP)')
-        lite.executemany(
-            "INSERT INTO t VALUES (?, ?, ?, ?, ?)", [(*list(row.values())[:4], str(row["time"])) for row in rows]
-        )
-    sheet(folder / "t.xlsx", cells(*table.column_names) + "".join(cells(*row.values()) for row in rows))
-    names = ("t.parquet", "coded.parquet", "t.csv", "t.duckdb#t", "t.duckdb#u", "t.sqlite#t", "t.xlsx")
-    return {"memory": lambda: as_source(table), **{name: lambda name=name: open(folder / name) for name in names}}
+def test_numbers_that_name_units_are_text_whatever_one_of_them_is(tmp_path: Path) -> None:
+    """A column of whole numbers and one 7.0 is one of decimals to whoever asks for its values; its units are text."""
+    ages = "home,age\n" + "".join(f"{k},{20 + k % 50}\n" for k in range(1000))
+    (tmp_path / "t.csv").write_text(ages + "7.0,unknown\n" + "".join(f"V,junk{k}\n" for k in range(300)))
+    asked = TableRelease(epsilon=1.0, delta=1e-6, unit="home", answers=[Count(), Mean("age", between=(0, 100))])
+    asked.generator = SeededGenerator(1)
+    answer = asked.release(open(tmp_path / "t.csv")).value
+    assert abs(answer["count"][0].as_py() - 1002) < 12
+    assert abs(answer["mean_age"][0].as_py() - 44.5) < 3
 
 
-def _text(cell: object) -> str:
-    return "" if cell is None else str(cell).lower() if isinstance(cell, bool) else str(cell)
-
-
-def outcome(source: Source) -> dict[str, Any]:
-    """Exact sums by unit, by group and of a sample, which all depend on what a unit is and on every hash."""
-    kept = source.bounded("home", 3)
-    sums = kept.aggregate(Moments(clip=60.0), columns=["kw", "n"])
-    sample = source.bounded("home", 5).sample(0.5, 3)
-    release = TableRelease(
-        epsilon=1.0,
-        delta=1e-6,
-        unit="home",
-        answers=[Count()],
-        groups_per_unit=2,
-        generator=SeededGenerator(2),
-        by={"on": _on()},
-    ).release(source)
-    return {
-        "kept": sums.total.limbs.tolist(),
-        "rows": kept.row_count(),
-        "sample": sample.row_count(),
-        "homes": sorted(home for home, _ in source.map_groups(len, by="home")),
-        "counts": release.value.column("count").to_pylist(),
+def test_cells_of_other_types_refuse_nothing_in_any_place(tmp_path: Path) -> None:
+    hostile: list[tuple[Any, ...]] = [("V", "noon", "much"), ("V", 3, b"\xff"), (b"\xc3", 1.5, None), (7, None, 1e308)]
+    honest = [(f"{k:03d}", f"2024-03-01 {k % 24:02d}:00:00", k / 8) for k in range(60)]
+    with closing(sqlite3.connect(tmp_path / "t.sqlite")) as lite, lite:
+        for table, rows in (("t", honest), ("v", honest + hostile * 9)):
+            lite.execute(f"CREATE TABLE {table} (home TEXT, time TIMESTAMP, kw REAL)")
+            lite.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", rows)
+    names = cells("home", "time", "kw")
+    body = "".join(cells(home, datetime.fromisoformat(time), kw) for home, time, kw in honest)
+    odd = cells("V", "noon", "much") + cells(1e300, True, datetime(2024, 3, 1)) + cells("V") + cells("", "", "")
+    book, attacked = sheet(tmp_path / "t.xlsx", names + body), sheet(tmp_path / "v.xlsx", names + odd * 9 + body)
+    wild = {
+        "home": ["V"] * 4,
+        "time": [None, datetime(1, 1, 1), None, None],
+        "kw": [None, float("inf"), -1e308, 5e-324],
     }
-
-
-def _on() -> Any:
-    from gaussveil.statistics import value_of
-
-    return value_of("on", [False, True])
+    for name, more in (("t", {}), ("v", wild)):
+        table = {"home": [row[0] for row in honest], "time": [datetime.fromisoformat(row[1]) for row in honest]}
+        whole = {**table, "kw": [row[2] for row in honest]}
+        pq.write_table(
+            pa.table({key: cells + more.get(key, []) for key, cells in whole.items()}), tmp_path / f"{name}.parquet"
+        )
+    for before, after in (("t.sqlite#t", "t.sqlite#v"), (book, attacked), ("t.parquet", "v.parquet")):
+        assert told(lambda at=before: open(tmp_path / at)) == ["answered"] * 2
+        assert told(lambda at=after: open(tmp_path / at)) == ["answered"] * 2
 
 
 def test_one_table_of_awkward_content_has_the_same_exact_sums_everywhere(tmp_path: Path, spark: Any) -> None:
-    table = awkward()
-    places = everywhere(table, tmp_path)
-    for name in ("t.csv", "t.parquet"):
-        places[f"{name} on Spark"] = lambda name=name: open(tmp_path / name, engine="spark", session=spark)
+    """PostgreSQL's part of it is in engines/test_postgres.py."""
+    places = everywhere(awkward(), tmp_path)
     expected = outcome(places["memory"]())
-    assert expected["homes"] == sorted(NAMES)
+    assert [home for home, _ in expected["homes"]] == sorted(NAMES)
+    assert expected["rows"][:2] == [3 * len(NAMES), 2 * len(METERS)]
     for name, place in places.items():
         assert outcome(place()) == expected, name
+    for name in ("t.csv", "t.parquet"):
+        source = open(tmp_path / name, engine="spark", session=spark)
+        assert few(source).items() <= expected.items(), name
+        kept = source.bounded("home", 3).aggregate(Moments(clip=60.0), columns=["kw", "n", "price"])
+        assert kept.total.limbs.tolist() == expected["kept"], name
 
 
 def test_a_table_without_rows_is_answered_everywhere(tmp_path: Path) -> None:
-    for name, place in everywhere(awkward().slice(0, 0), tmp_path).items():
+    for name, place in everywhere(awkward(0), tmp_path).items():
         source = place()
         assert source.bounded("home", 3).row_count() == 0, name
         assert source.aggregate(Moments(clip=5.0), columns=["kw", "n"]).count.integers().tolist() == [0], name

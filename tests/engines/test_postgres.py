@@ -32,6 +32,8 @@ from gaussveil.noise import SeededGenerator
 from gaussveil.statistics import Labels, Moments, Source, as_source
 
 from ..certificate_files import Authority
+from . import awkward_table
+from .awkward_table import as_text, awkward, outcome
 
 pytestmark = pytest.mark.xdist_group("postgres")
 
@@ -177,6 +179,24 @@ def test_what_is_no_number_is_missing_and_text_is_compared_by_its_bytes(server: 
         "wild": [None, None, None, 0.0],
     }
     assert source.bounded("home", 1).row_count() == 3
+
+
+def test_awkward_content_has_the_same_exact_sums_as_everywhere(server: Server, tmp_path: Path) -> None:
+    """Names have no notion of case (citext) in one table, and a collation that knows no accents in another."""
+    table = awkward()
+    columns = awkward_table.KINDS.items()
+    kinds = ", ".join(f'"{name}" {kind}' for name, kind in columns if name != "home").replace("DOUBLE", "float8")
+    rows = server.folder / "awkward.csv"
+    lines = [",".join(map(as_text, row.values())) for row in table.to_pylist()]
+    rows.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    server.run(
+        "CREATE EXTENSION citext",
+        "CREATE COLLATION blind (provider = icu, locale = 'und-u-ks-level1', deterministic = false)",
+    )
+    expected = outcome(as_source(table))
+    for name, kind in (("one", "citext"), ("other", "text COLLATE blind")):
+        server.run(f"CREATE TABLE {name} (home {kind}, {kinds})", f"\\copy {name} FROM '{rows}' WITH (FORMAT csv)")
+        assert outcome(open(f"{server.address}#{name}")) == expected, kind
 
 
 def test_a_table_that_changes_is_refused(server: Server) -> None:

@@ -25,8 +25,24 @@ from gaussveil.statistics import Moments, as_source
 RNG = np.random.default_rng(7)
 ROWS = RNG.normal(size=(40, 2)).tolist()
 LABELS = [k % 2 for k in range(40)]
-ODD_LABELS: list[Any] = ["yes", None, float("nan"), 10**400, [1], 7]
+
+
+class Unfriendly:
+    """An object whose every question raises, with words that quote it."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("SECRET")
+
+    def __hash__(self) -> int:
+        raise ValueError("SECRET")
+
+    def __float__(self) -> float:
+        raise ValueError("SECRET")
+
+
+ODD_LABELS: list[Any] = ["yes", None, float("nan"), 10**400, [1], 7, 1j, "\ud800", Unfriendly()]
 ODD_CELLS: list[Any] = ["abc", None, float("nan"), 10**400]
+MORE_ODD_CELLS: list[Any] = [1j, [1], {}, np.zeros(2), np.zeros(1), Unfriendly(), "\ud800", b"1x"]
 CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
     "list": lambda cells: cells,
     "tuple": tuple,
@@ -59,17 +75,30 @@ def test_a_label_that_is_no_class_is_no_class_whatever_the_container(name: str) 
 
 def test_a_cell_that_is_no_number_is_missing_whatever_the_container() -> None:
     expected = as_source(np.array(ROWS)).aggregate(Moments(clip=5.0)).total.limbs
-    for odd in ODD_CELLS[:3]:
+    for odd in ODD_CELLS[:3] + MORE_ODD_CELLS[1:]:
         wide = [*ROWS, [odd, 0.5]]
-        for table in (wide, np.array(wide, dtype=object), pd.DataFrame(wide, columns=["a", "b"])):
+        objects = np.empty((len(wide), 2), dtype=object)
+        for place, row in enumerate(wide):
+            objects[place, 0], objects[place, 1] = row
+        for table in (wide, objects, pd.DataFrame(objects, columns=["a", "b"])):
             assert np.array_equal(as_source(table).aggregate(Moments(clip=5.0)).total.limbs, expected), type(odd)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_one_text_that_makes_an_array_of_text_drops_one_record(name: str) -> None:
+    """numpy.array([0, 1, "yes"]) holds "0" and "1": they are the classes that they were."""
+    fit = ESTIMATORS[name]
+    expected = fit(np.array(ROWS), np.array(LABELS))
+    assert np.array_equal(fit(np.array([*ROWS, [0.1, 0.2]]), np.array([*LABELS, "yes"])), expected)
 
 
 def test_a_sketch_refuses_nothing_for_a_cell() -> None:
     def sketch(X: Any) -> Any:
         return fitted(PrivateSketch, X, None, row_norm=3.0, n_components=64).sketch_
 
-    assert all(np.array_equal(sketch([*ROWS, [odd, 0.5]]), sketch(np.array(ROWS))) for odd in ("abc", None))
+    assert all(
+        np.array_equal(sketch([*ROWS, [odd, 0.5]]), sketch(np.array(ROWS))) for odd in ("abc", None, *MORE_ODD_CELLS)
+    )
 
 
 @pytest.mark.parametrize("odd", ODD_CELLS, ids=lambda cell: type(cell).__name__)
@@ -84,7 +113,9 @@ def test_streams_answer_the_same_of_a_list_and_of_objects(odd: Any) -> None:
     assert all(answer == answers[0] for answer in answers)
 
 
-@pytest.mark.parametrize("odd", [None, float("nan"), 10**400, "A17", [1]], ids=lambda cell: type(cell).__name__)
+@pytest.mark.parametrize(
+    "odd", [None, float("nan"), 10**400, "A17", [1], "\ud800", Unfriendly()], ids=lambda cell: type(cell).__name__
+)
 def test_one_identifier_does_not_change_whose_rows_the_others_are(odd: Any) -> None:
     names = [k % 5 for k in range(40)]
     expected = as_source(np.array(ROWS), unit=np.array(names), rows_per_unit=3).aggregate(

@@ -13,7 +13,7 @@ from gaussveil.cli import options
 from gaussveil.cli.asked import Asked, AskedByUnit, with_options
 from gaussveil.cli.files import CERTIFICATE_BYTES, check_ending, check_targets, reserved
 from gaussveil.cli.output import digits, print_json, tell
-from gaussveil.cli.tables import Engine, TableAddress, local_file, open_table
+from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
 from gaussveil.errors import ParameterError
 from gaussveil.files import PRIVATE, csv_text
 from gaussveil.report.number_files import encode_columns
@@ -179,6 +179,7 @@ def classify(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.", show_default=False)],
     source: TableAddress,
     out: Annotated[Path, typer.Option(help="File to write: .csv or .parquet.", show_default=False)],
+    engine: EngineOption = Engine.duckdb,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -197,7 +198,7 @@ def classify(
     released = MixtureModel.read(model)
     check_ending(out, ".csv", ".parquet")
     check_targets(out, inputs=[model, local_file(source)], force=force)
-    table = open_table(source, Engine.duckdb)
+    table = open_table(source, engine)
     require_numbers(table.schema, released.columns)
     rows = table.table(released.columns).combine_chunks()
     values = np.column_stack([numbers(rows.column(name).combine_chunks()) for name in released.columns])

@@ -72,7 +72,7 @@ def head_of(lines: Sequence[str], given: Given, encoding: str = "utf-8") -> Head
     else:
         comment = "#" if any(line.startswith("#") for line in _above_first(lines)) else ""
         counted = [line for line in lines[:100] if line.strip() and not (comment and line.startswith(comment))]
-        separator = given.separator or max(SEPARATORS, key=lambda sign: _columns_by(sign, counted))
+        separator = given.separator or max(SEPARATORS, key=lambda sign: _fit_of(sign, counted))
         decimal = given.decimal or ""
     places = [
         place
@@ -208,11 +208,17 @@ def is_missing(cell: str, marks: Sequence[str]) -> bool:
     return cell.lower() in _MISSING or cell in marks
 
 
-def _columns_by(separator: str, lines: Sequence[str]) -> int:
-    """How many columns a separator makes of most lines, or none; a comma may be a decimal one, so it fits the names."""
-    sizes = [len(row) for row in _split(lines, separator)]
+def _fit_of(separator: str, lines: Sequence[str]) -> tuple[int, int]:
+    """How many columns a separator makes of most lines, if several, and how many of the first, which may hold names.
+
+    A comma may be a decimal one, so it fits the first line; empty cells beyond that line's are no columns.
+    """
+    rows = _split(lines, separator)
+    first = len(rows[0]) if rows else 0
+    sizes = [first if len(row) > first and not any(row[first:]) else len(row) for row in rows]
     (usual, count), *_ = Counter(sizes).most_common(1) or [(0, 0)]
-    return usual if 2 * count > len(sizes) and (separator != "," or sizes[0] == usual) else 0
+    fits = usual > 1 and 2 * count > len(sizes) and (separator != "," or first == usual)
+    return (usual if fits else 0), first
 
 
 def _split(lines: Sequence[str], separator: str) -> list[list[str]]:

@@ -24,9 +24,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from gaussveil import checks
 from gaussveil.accounting import Adjacency
+from gaussveil.containers import cell_numbers, is_missing
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.gaussian_output import ROUNDING, LiftedPlan, calibrated, clipped
-from gaussveil.mechanisms.records import Records, clipped_rows, is_missing, new_rows
+from gaussveil.mechanisms.records import Records, clipped_rows, new_rows
 from gaussveil.mechanisms.release_path import Mechanism
 from gaussveil.typing import Floats
 
@@ -183,6 +184,8 @@ def public_classes(classes: Any, labels: NDArray[Any] | None) -> NDArray[Any]:
 def class_signs(labels: NDArray[Any], classes: NDArray[Any]) -> Floats:
     """+1 for the second class, -1 for the first, NaN for any other label or none."""
     sign = dict(zip(classes.tolist(), (-1.0, 1.0)))
+    if labels.dtype.kind in "SU" and classes.dtype.kind in "biuf":  # which one text among numbers makes of an array
+        labels = cell_numbers(labels)
 
     def signed(label: Any) -> float:
         try:

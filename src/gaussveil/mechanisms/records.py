@@ -128,14 +128,6 @@ def as_cells(given: Any) -> Any:
     return uncoerced(given) if isinstance(given, list | tuple) else given
 
 
-def is_missing(label: Any) -> bool:
-    """None, NaN, and what is not comparable even with itself, such as pandas' NA."""
-    try:
-        return label is None or not bool(label == label)
-    except (TypeError, ValueError):
-        return True
-
-
 def clipped_rows(rows: Floats, row_norm: float) -> Floats:
     """Each row scaled down to `row_norm` if it is longer: record by record, known without the data."""
     largest = np.max(np.abs(rows), axis=1, keepdims=True, initial=0.0)

@@ -49,7 +49,7 @@ def sorted_columns(source: Any, order: Sequence[str], leave_out: Sequence[str] =
     """The columns of a Source that are not left out, as floats sorted by `order`; what is left out must be a key."""
     import pyarrow as pa
 
-    from gaussveil.statistics.block import require_columns, require_numbers
+    from gaussveil.statistics.block import floats, require_columns, require_numbers
 
     require_columns(source.schema, order)
     order, leave_out = tuple(dict.fromkeys(order)), tuple(dict.fromkeys(leave_out))
@@ -64,7 +64,7 @@ def sorted_columns(source: Any, order: Sequence[str], leave_out: Sequence[str] =
     if leave_out and len(keys.group_by(keys.column_names).aggregate([])) != len(found):
         raise SchemaError("two rows agree in all columns of the order: name columns that tell every two rows apart.")
     try:
-        kept = {name: found[name].cast(pa.float64()) for name in names}
+        kept = {name: floats(found[name].combine_chunks()) for name in names}
         return pa.table(kept, metadata=found.schema.metadata)
     except pa.ArrowInvalid:  # its words quote a value
         raise ParameterError("integer values must be at most 2^53. Clip them by a public rule first.") from None

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from gaussveil.containers import cell_name, cell_number, cell_numbers, library_of, uncoerced
+from gaussveil.containers import cell_name, cell_number, cell_numbers, is_missing, is_ragged, library_of, uncoerced
 from gaussveil.errors import SchemaError, ShapeError
 from gaussveil.statistics.block import Block, Reader, plain
 from gaussveil.statistics.row_hash import BOUND_KEY, hash_rows
@@ -161,7 +161,7 @@ def _accept(data: Any) -> pa.Table | NDArray[Any]:
             return _told(_frame_by_columns(data), data)
     array = uncoerced(data)
     if array.dtype == object:
-        if any(isinstance(cell, list | tuple | np.ndarray) for cell in array.ravel().tolist()):
+        if is_ragged(array):
             raise ShapeError("data must be a table of rows and columns, every row of the same length.")
         array = cell_numbers(array)
     if array.ndim not in (1, 2):
@@ -231,7 +231,7 @@ def _told(table: pa.Table, data: Any) -> pa.Table:
 
 
 def _objects(cells: list[Any]) -> pa.Array:
-    found = [cell for cell in cells if not (cell is None or cell != cell)]
+    found = [cell for cell in cells if not is_missing(cell)]
     numbers = sum(isinstance(cell, Real) and not isinstance(cell, bool) for cell in found)
     if 2 * numbers > len(found):
         kept = [cell_number(cell) if isinstance(cell, Real) else None for cell in cells]

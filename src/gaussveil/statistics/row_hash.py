@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from gaussveil import checks
 from gaussveil.errors import SchemaError
-from gaussveil.statistics.block import is_number, plain
+from gaussveil.statistics.block import floats, is_number, plain, words
 
 BOUND_KEY = hashlib.blake2b(b"gaussveil: rows kept per privacy unit, version 2", digest_size=32).digest()
 """Public key of the rule that picks which rows of a unit are kept."""
@@ -151,10 +151,10 @@ def _eight_bytes(column: pa.Array) -> pa.Array:
         return column.cast(pa.int64())
     if _is_whole(kind):
         # Modulo 2**64, as the integers of an integer type are hashed.
-        return pa.array(_words(column)[:, 0].copy(), mask=column.is_null().to_numpy(zero_copy_only=False))
+        return pa.array(words(column)[:, 0].copy(), mask=column.is_null().to_numpy(zero_copy_only=False))
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return column.cast(pa.int64(), safe=False)
-    return column.cast(pa.float64())
+    return floats(column)
 
 
 def _is_whole(kind: pa.DataType) -> bool:
@@ -162,16 +162,9 @@ def _is_whole(kind: pa.DataType) -> bool:
     return bool(pa.types.is_decimal(kind) and not pa.types.is_decimal256(kind) and kind.scale == 0)
 
 
-def _words(column: pa.Array) -> NDArray[np.int64]:
-    """Low and high word of integers of 16 bytes, those of missing ones 0."""
-    whole = column.cast(pa.decimal128(38, 0)).fill_null(0)
-    words = np.frombuffer(whole.buffers()[1], dtype="<i8")[2 * whole.offset : 2 * (whole.offset + len(whole))]
-    return words.reshape(-1, 2)
-
-
 def _beyond(column: pa.Array) -> NDArray[np.uint64]:
     """Tags of integers that no signed integer of 8 bytes holds; 0 for all others, never the mark of a missing cell."""
-    low, high = _words(column).T
+    low, high = words(column).T
     held = ((high == 0) & (low >= 0)) | ((high == -1) & (low < 0))
     tags = np.where(held, 0, high ^ np.int64(_OUT_OF_REACH)).view(np.uint64)
     return np.where((high == 0) & (low < 0), np.uint64(_INTEGER), tags)

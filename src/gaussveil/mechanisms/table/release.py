@@ -39,7 +39,7 @@ from gaussveil.mechanisms.table.profile import learnt, nominal_noise, place_nois
 from gaussveil.mechanisms.table.rehearsal import rehearsals
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.postprocessing.intervals import Interval
-from gaussveil.statistics import as_source
+from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import require_columns
 from gaussveil.statistics.keys import Discovered, Key
 from gaussveil.statistics.unit_cells import CellReader, require_unit
@@ -219,7 +219,8 @@ class TableRelease(Mechanism):
             + f" by {', '.join(request.keys)}" * bool(request.keys),
             adjacency=Adjacency.add_remove(request.unit),
             assumptions=(
-                "names and types of columns, keys, answers and every bound were chosen without looking at the data",
+                "names of columns, keys, answers and every bound were chosen without looking at the data, and so were "
+                "types of columns unless the guarantee names their form",
                 "each unit is bounded by gaussveil.statistics.unit_cells as the parameters say; nothing is believed",
             ),
             parameters=_parameters(noise),
@@ -238,7 +239,7 @@ class TableRelease(Mechanism):
         Every refusal rests on the schema and on public parameters, and comes before the debit, as do `rehearsals`.
         """
         plan = self.plan()
-        source = as_source(data)
+        source = self._identified(data)
         self._rehearsed(plan, source.schema, library_of(data))
         draws = draws_of(plan.noise, source, self.generator)
         with shown_progress(self.progress, "Answering") as show:
@@ -253,7 +254,12 @@ class TableRelease(Mechanism):
         Values have the columns that the release will have, filled with noise; where keys are to be discovered there
         are two, one of no group. Whoever writes or draws the release tries with these first.
         """
-        return self._rehearsed(self.plan(), as_source(data).schema, library_of(data))
+        return self._rehearsed(self.plan(), self._identified(data).schema, library_of(data))
+
+    def _identified(self, data: Any) -> Source:
+        """The table, its units named by text: no unit's name makes those of others numbers."""
+        source = as_source(data)
+        return source.identified(self.unit) if self.unit in source.schema.names else source
 
     def _rehearsed(self, plan: TablePlan, schema: pa.Schema, library: str) -> list[Release[Any]]:
         made = rehearsals(plan.noise, schema, _check_schema(plan.request, schema))
