@@ -43,7 +43,7 @@ CERTIFIED = 4096  # upper ends that are remembered: a design is released many ti
 LAST_PLACE = Fraction(1, 2**53)  # of a number that was rounded once
 _CERTIFIED: dict[tuple[str, str, float, bool], float] = {}
 _VERSION = version("gaussveil")
-_GIVEN_ID: ContextVar[str | None] = ContextVar("release_id", default=None)
+_GIVEN_ID: ContextVar[_GivenId | None] = ContextVar("release_id", default=None)
 _UNRECORDED = os.urandom(32)  # without a ledger nothing is refused, and nobody is to compare
 
 
@@ -68,13 +68,28 @@ class Release(Shown, Generic[Value]):
         refuse_private(self.value, "a release's value")
 
 
+@dataclass
+class _GivenId:
+    identifier: str
+    repeatable: bool
+    value: bytes | None
+
+    def used(self) -> bool:
+        """Whether the release that asks may repeat what was drawn; the next one may not."""
+        repeatable = self.repeatable
+        self.repeatable = False
+        return repeatable
+
+
 @contextmanager
-def release_id_given(identifier: str) -> Iterator[None]:
+def release_id_given(identifier: str, *, repeatable: bool = False, value: bytes | None = None) -> Iterator[None]:
     """Give the release inside the block its id, for callers that must not debit twice whatever fails between.
 
-    Mechanisms take no id of their own. A second release inside the block meets the first one's id and is refused.
+    Mechanisms take no id of their own. A second release inside the block meets the first one's id and is refused. With
+    `repeatable` the caller vows that the first one, wherever it was drawn before, is drawn with the very same value;
+    `value` is what decides that value, and binds the entry to it.
     """
-    token = _GIVEN_ID.set(identifier)
+    token = _GIVEN_ID.set(_GivenId(identifier, repeatable, value))
     try:
         yield
     finally:
@@ -182,7 +197,10 @@ def transaction(
     released is known and kept already, `value` binds the entry to it: the id pays for no other. `people` says whose
     rows these are, for an account that is kept for a population.
     """
-    release_id = release_id if release_id is not None else _GIVEN_ID.get()
+    if release_id is None and (here := _GIVEN_ID.get()) is not None:
+        release_id = here.identifier
+        value = here.value
+        repeatable = account is not None and here.used()  # a rehearsal, which nobody pays for, is no release
     if release_id is not None and not isinstance(release_id, str):
         checks.refuse("release_id", "text and not empty", release_id)
     if account is None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from pathlib import Path
@@ -15,6 +15,7 @@ from gaussveil.cli import options
 from gaussveil.cli.files import check_release, release_files
 from gaussveil.cli.output import digits, tell
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
+from gaussveil.cli.unfinished import found_again, keyed_noise
 from gaussveil.errors import FormatError, ParameterError
 from gaussveil.project_file import PROJECT_FILE, read_project
 
@@ -45,7 +46,8 @@ class AskedOfTable:
             raise ParameterError("--release-id must be a name, given with --ledger and --account, which remember it")
         planned = self.dry_run and None in paying  # a plan needs no account, whatever gaussveil.toml says of one
         account = None if planned else options.paying_account(*paying)
-        return {"epsilon": self.epsilon, "account": account, "people": self.people or people_of(self.source)}
+        people = self.people or people_of(self.source)
+        return {"epsilon": self.epsilon, "account": account, "people": people, "generator": keyed_noise()}
 
     def check(self, out: Path, *others: Path | None, endings: tuple[str, ...], inputs: tuple[Path, ...] = ()) -> None:
         """Refuse outputs that cannot be written or would destroy something."""
@@ -137,19 +139,6 @@ def tell_plan(release: Callable[[], object], epsilon: float, delta: float | None
     tell(answer, lines, json=json)
 
 
-@contextmanager
-def _named(asked: Any) -> Iterator[None]:
-    """Give the release inside the id that was asked for."""
-    name = getattr(asked, "release_id", None)
-    if name is None:  # most mistakes are told before anything numerical is loaded
-        yield
-        return
-    from gaussveil.accounting.debits import release_id_given
-
-    with release_id_given(name):
-        yield
-
-
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of its parameters that are classes of them; with --dry-run a release is planned."""
     own = inspect.signature(command, eval_str=True).parameters
@@ -163,7 +152,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
         if "asked" in made and known["dry_run"]:
             tell_plan(lambda: command(**made, **given), known["epsilon"], known["delta"], json=known["json"])
         else:
-            with _named(made.get("asked")):
+            with found_again(known) if "asked" in made else nullcontext():
                 command(**made, **given)
 
     listed = [part for name, one in own.items() if name != "asked" for part in grouped.get(name, [one])]

@@ -48,6 +48,13 @@ class Noted:
                     "nothing was released or spent"
                 )
 
+    def paid_for(self, identifier: str, value: bytes) -> bool | None:
+        """Whether the entry of this id paid for this very value; None where there is no such entry."""
+        with self._database.reading() as connection:
+            if records.find_entry(connection, identifier) is None:
+                return None
+            return journal.value_of(connection, identifier) == records.sealed(connection, value)
+
     def note_saved(self, identifier: str, state: bytes) -> None:
         """Say that a release that goes on (a stream) was written down in this state, which may be continued once."""
         self._note(identifier, journal.SAVED, self._seal(state))

@@ -130,7 +130,7 @@ def _label_array(labels: Any, classes: Sequence[Any] | int | None) -> NDArray[An
         raise ShapeError(f"y must be one label per row. Got {array.ndim} dimensions.")
     if array.dtype == object:
         array = _of_one_type(array) if classes is None else _of_the_classes_type(array, classes)
-    elif array.dtype.kind == "U" and np.asarray(classes).dtype.kind in "biuf" and np.ndim(classes) == 1:
+    elif array.dtype.kind == "U" and np.asarray(classes).ndim == 1 and np.asarray(classes).dtype.kind in "biuf":
         array = cells_as_numbers(array)  # one text among numbers made an array of text of them
     if array.dtype.kind == "c":
         raise SchemaError("Complex data not supported: y must hold labels.")
