@@ -14,7 +14,7 @@ from gaussveil.engines import open
 READ_TABLES = (
     "query",
     "release vector",
-    "release timeseries",
+    "release trajectory",
     "mixture",
     "label-mixture",
     "synthesise",
