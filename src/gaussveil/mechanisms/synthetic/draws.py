@@ -39,6 +39,7 @@ from gaussveil.postprocessing.synthetic.cells import (
     finer_cells,
     first_cells,
     learning_cells,
+    trimmed,
     with_single_values,
 )
 from gaussveil.postprocessing.synthetic.columns import DATE, DAY_SECONDS, MOMENT, Column
@@ -182,7 +183,7 @@ class SyntheticDraws:
             shares = cell_shares(total, finest if last else deviation)
             estimates = []
             for place, (column, one, noisy) in enumerate(zip(wanted, cells, counts)):
-                kept = slice(None) if number else _seen(noisy, deviation)
+                kept = _seen(noisy, deviation)
                 if number == 0 and column.low is None:
                     one, kept = _range(one, kept)
                     noisy, kept = noisy[kept], slice(None)
@@ -213,8 +214,8 @@ class SyntheticDraws:
         for column, noisy in zip(columns, counts):
             partition = cells.get(column.name)
             prior = None
-            if column.name in known:
-                prior = known[column.name][1]
+            if partition is not None and column.name in known:
+                partition, noisy, prior = trimmed(partition, noisy, known[column.name][1], deviation)
             made.append(_marginal(column, partition, noisy, prior, deviation, weights))
         return made
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gaussveil.typing import Floats, Integers
 
@@ -22,6 +23,7 @@ ATOM_DENSITY = 12.0  # of its neighbours', from which on a narrow cell is a sing
 ATOM_SHARE = 0.01  # of the records, at least
 ATOM_WIDTH = 0.02  # of the distance between the quartiles that a cell with a single value has at most
 MOST_DIGITS = 17
+OUTER_DEVIATIONS = 4.0  # of its noise that the records of the outermost cells are worth
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +135,31 @@ def finer_cells(cells: Cells, masses: Floats, shares: Floats, whole: bool, least
         edges = np.floor(edges) + 0.5
     edges = edges[(edges > ends[0]) & (edges < ends[1])]
     return Cells.of([*ends, *edges], singles)
+
+
+def trimmed(cells: Cells, counts: Floats, prior: Floats, deviation: float) -> tuple[Cells, Floats, Floats]:
+    """Cells, counts of them by class (missing ones last) and a prior, the outermost put together until they stand out.
+
+    How far the records out there reach is told by the tail of the cells before them, not by noise over a wide range.
+    """
+    low, high = cells.low, cells.high
+    together, noise = counts[:, :-1].sum(axis=0), deviation * math.sqrt(len(counts))
+    first = _outer(together, low == high, noise)
+    last = cells.size - _outer(together[::-1], (low == high)[::-1], noise)
+    if first >= last:
+        return cells, counts, prior
+    starts = [0, *range(first, last + 1)]
+    edges = [low[0], *low[first:last], *high[first - 1 : last], high[-1]]
+    fewer = Cells.of(edges, low[low == high])
+    summed = np.concatenate([np.add.reduceat(counts[:, :-1], starts, axis=1), counts[:, -1:]], axis=1)
+    return fewer, summed, np.add.reduceat(prior, starts)
+
+
+def _outer(counts: Floats, single: NDArray[np.bool_], noise: float) -> int:
+    """How many of the first cells have to be put together for their records to stand out of the noise."""
+    below = np.cumsum(counts) > OUTER_DEVIATIONS * noise * np.sqrt(np.arange(1, len(counts) + 1))
+    stops = np.flatnonzero(below | np.append(single[1:], True) | single)
+    return int(stops[0]) + 1
 
 
 def with_single_values(cells: Cells, masses: Floats) -> tuple[Floats, Floats]:
