@@ -17,7 +17,14 @@ MOST_CLASSES = 16  # of a label
 CELL_DEVIATIONS = 6.0  # of its noise that a cell's records are, about
 TAIL_DEVIATIONS = 3.0
 FIRST_CELLS_MOST = 512
-PARTS = {"counts": 0.02, "search": 0.21, "cells": 0.42, "dependence": 0.35}
+import os
+
+PARTS = dict(
+    zip(
+        ("counts", "search", "means", "cells", "dependence"),
+        map(float, os.environ.get("PARTS", ".02,.2,.08,.35,.35").split(",")),
+    )
+)
 ROUNDS = (0.3, 0.3, 0.4)  # of the search for cells
 FINDING = 0.06  # where values of categories are found
 
@@ -29,15 +36,18 @@ class Shares:
     counts: float
     found: float
     search: float
+    means: float
     cells: float
     dependence: float
 
     @classmethod
-    def of(cls, searched: int, finding: int, columns: int) -> Shares:
+    def of(cls, searched: int, finding: int, columns: int, labelled: bool) -> Shares:
         """Nothing for what is not drawn: no numbers are searched for, no values found, a single column depends not."""
         parts = dict(PARTS)
         if not searched:
             parts["search"] = 0.0
+        if not searched or not labelled:
+            parts["means"] = 0.0
         if columns < 2:
             parts["dependence"] = 0.0
         parts["found"] = FINDING if finding else 0.0

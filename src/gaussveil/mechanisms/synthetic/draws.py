@@ -8,7 +8,7 @@ over the variance. The squared losses add up within the mean shift that was char
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gaussveil.mechanisms.mixture.budget import centre_scales
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
 from gaussveil.mechanisms.mixture.stages import Surroundings, for_stages, run_stages
 from gaussveil.mechanisms.noisy_sums import SAMPLER_RESERVE, noise_design
@@ -33,27 +34,21 @@ from gaussveil.mechanisms.table.draws import LARGEST_KEY_COUNT
 from gaussveil.mechanisms.table.noise import key_threshold
 from gaussveil.noise import Generator
 from gaussveil.postprocessing.class_guess import Guess
-from gaussveil.postprocessing.synthetic.cells import (
-    Cells,
-    each_whole,
-    finer_cells,
-    first_cells,
-    learning_cells,
-    trimmed,
-    with_single_values,
-)
-from gaussveil.postprocessing.synthetic.columns import DATE, DAY_SECONDS, MOMENT, Column
+from gaussveil.postprocessing.clipped_moments import mean_gain, radius_from_quantile
+from gaussveil.postprocessing.synthetic.cells import Cells, each_whole, finer_cells
+from gaussveil.postprocessing.synthetic.columns import Column
 from gaussveil.postprocessing.synthetic.dependence import latent_correlations
-from gaussveil.postprocessing.synthetic.marginals import MISSING_DEVIATIONS, Marginal, shrunk, simplex, smoothed
+from gaussveil.postprocessing.synthetic.laws import SeenColumn, law_of, pooled_scores, ranged
+from gaussveil.postprocessing.synthetic.marginals import Marginal, simplex
 from gaussveil.postprocessing.synthetic.model import SyntheticModel
+from gaussveil.postprocessing.synthetic.search import RANGE_DEVIATIONS, first_of, moved, ranged_cells, seen_cells
 from gaussveil.statistics import ExactSum, Labels, MemorySource
 from gaussveil.statistics.fixed_point import scaled
 from gaussveil.typing import Floats, Integers
 
 GRAIN_DEVIATIONS = 3.0  # of its noise that numbers finer than a grain may be
-WINDOWS = (1, 2, 4, 8)  # cells that are looked at together for the ends of a range
-RANGE_DEVIATIONS = 5.0  # of its noise that the records beyond an end of a learnt range are worth
 KNOWN_MEAN = 1e-6  # variance of a mean score, which the marginals make zero
+WITHIN_BALL = 0.95  # of Gaussian scores, that are summed as they are
 SCORE_REACH = 4.0  # deviations, per column, within which scores lie
 
 
@@ -93,12 +88,14 @@ class SyntheticDraws:
         weights = simplex(counts, max(float(counts.sum()), 1.0))
         total = max(float(weights.sum()), 1.0)
         known = self._searched(columns, total)
-        marginals = self._marginals(columns, known, np.maximum(weights, deviation))
+        weights = np.maximum(weights, deviation)
+        means = self._means(known, weights)
+        marginals = self._marginals(columns, known, means, weights)
         correlations = np.broadcast_to(np.eye(len(columns)), (self.classes, len(columns), len(columns)))
         if self.shares.dependence:
             correlations = self._correlations(columns, marginals, counts, deviation)
-        ranged = {one.name: _ranged(one, marginal) for one, marginal in zip(columns, marginals)}
-        every = tuple(ranged.get(one.name, label or one) for one in self.records.columns)
+        found = {one.name: ranged(one, marginal) for one, marginal in zip(columns, marginals)}
+        every = tuple(found.get(one.name, label or one) for one in self.records.columns)
         return SyntheticModel(
             every, self.records.label, self.names, weights / weights.sum(), tuple(marginals), correlations, total
         )
@@ -173,7 +170,7 @@ class SyntheticDraws:
         wanted = [one for one in columns if not one.is_category and not is_short(one)]
         if not wanted:
             return {}
-        cells = [_first(one) for one in wanted]
+        cells = [first_of(one) for one in wanted]
         estimates: list[Floats] = []
         finest = math.sqrt(len(columns) * self.classes) / self._shift(self.shares.cells)
         for number, part in enumerate(ROUNDS):
@@ -183,19 +180,50 @@ class SyntheticDraws:
             shares = cell_shares(total, finest if last else deviation)
             estimates = []
             for place, (column, one, noisy) in enumerate(zip(wanted, cells, counts)):
-                kept = _seen(noisy, deviation)
+                kept = seen_cells(noisy, deviation)
                 if number == 0 and column.low is None:
-                    one, kept = _range(one, kept)
+                    one, kept = ranged_cells(one, kept)
                     noisy, kept = noisy[kept], slice(None)
                 masses = np.zeros(one.size)
                 masses[kept] = simplex(noisy[kept], max(float(noisy[kept].sum()), 1.0))
                 least = RANGE_DEVIATIONS * deviation if last else 0.0
                 cells[place] = finer_cells(one, masses, shares, column.is_whole, least)
-                estimates.append(_moved(one, masses, cells[place]) if last else masses)
+                estimates.append(moved(one, masses, cells[place]) if last else masses)
         return {column.name: (one, masses) for column, one, masses in zip(wanted, cells, estimates)}
 
+    def _means(self, known: dict[str, tuple[Cells, Floats]], weights: Floats) -> dict[str, Floats]:
+        """Mean scores, by class, of the columns whose cells were looked for; of all classes together they are 0."""
+        if not known or not self.shares.means:
+            return {}
+        scores = {}
+        for name, (cells, masses) in known.items():
+            table = np.append(pooled_scores(masses), 0.0)
+            scores[name] = table[cells.codes(self.cells[name])]
+        d = len(scores)
+        radius = float(radius_from_quantile(WITHIN_BALL, d))
+        passes = self._passes_over(scores)
+        _, sums = passes.counts_and_sums(
+            np.zeros(d), radius, centre_scales(self._shift(self.shares.means), radius, d)
+        )
+        means = sums / (weights[:, None] * radius * mean_gain(np.asarray(radius), np.ones(()), d))
+        means -= np.average(means, axis=0, weights=weights)
+        return dict(zip(known, means.T))
+
+    def _passes_over(self, scores: Mapping[str, Floats]) -> PrivatePasses:
+        """The passes of a mixture over public scores of records, by class."""
+        label = "\ue000 class"
+        passes = self.passes
+        passes.source = MemorySource(pa.table({**scores, label: self.group}))
+        passes.columns = tuple(scores)
+        passes.group, passes.groups = Labels(label, tuple(range(self.classes))), self.classes
+        return passes
+
     def _marginals(
-        self, columns: Sequence[Column], known: dict[str, tuple[Cells, Floats]], weights: Floats
+        self,
+        columns: Sequence[Column],
+        known: dict[str, tuple[Cells, Floats]],
+        means: dict[str, Floats],
+        weights: Floats,
     ) -> list[Marginal]:
         """Noisy counts of every column's cells by class, missing ones beside them, as laws."""
         parts, cells = [], {}
@@ -212,11 +240,9 @@ class SyntheticDraws:
         counts, deviation = self._counted(parts, self.shares.cells, len(columns))
         made = []
         for column, noisy in zip(columns, counts):
-            partition = cells.get(column.name)
-            prior = None
-            if partition is not None and column.name in known:
-                partition, noisy, prior = trimmed(partition, noisy, known[column.name][1], deviation)
-            made.append(_marginal(column, partition, noisy, prior, deviation, weights))
+            _, prior = known.get(column.name, (None, None))
+            seen = SeenColumn(column, cells.get(column.name), noisy, deviation, prior, means.get(column.name))
+            made.append(law_of(seen, weights))
         return made
 
     def _correlations(
@@ -229,14 +255,10 @@ class SyntheticDraws:
                 place = place_of(column, self.cells[column.name])
             else:
                 place = _codes(marginal, self.cells[column.name])
-            table = np.concatenate([marginal.scores, np.zeros((self.classes, 1))], axis=1)
+            table = np.concatenate([marginal.signals, np.zeros((self.classes, 1))], axis=1)
             scores[column.name] = table[self.group, np.where(place < 0, table.shape[1] - 1, place)]
-        label = "\ue000 class"
-        scores[label] = self.group
         d, radius = len(columns), SCORE_REACH * math.sqrt(len(columns))
-        passes = self.passes
-        passes.source = MemorySource(pa.table(scores))
-        passes.group, passes.groups = Labels(label, tuple(range(self.classes))), self.classes
+        passes = self._passes_over(scores)
         start = Guess(
             counts,
             np.full(self.classes, deviation**2),
@@ -250,13 +272,6 @@ class SyntheticDraws:
         return latent_correlations(found.covariances, marginals)
 
 
-def _first(column: Column) -> Cells:
-    if column.low is not None and column.high is not None:
-        return first_cells(column.low, column.high, column.is_whole)
-    day = column.kind in (DATE, MOMENT)
-    return learning_cells(column.is_whole, day, DAY_SECONDS if column.kind == MOMENT else 1.0)
-
-
 def _ends(column: Column) -> tuple[float, float]:
     assert column.low is not None
     assert column.high is not None
@@ -267,112 +282,6 @@ def _bincount(place: Integers, size: int) -> Integers:
     return np.bincount(place[place >= 0], minlength=size)
 
 
-def _seen(counts: Floats, deviation: float) -> slice:
-    """From the first to the last cell where records stand out of the noise, alone or with neighbours together."""
-    widths = [width for width in WINDOWS if width <= len(counts)]
-    sums = {width: np.convolve(counts, np.ones(width), "valid") / math.sqrt(width) for width in widths}
-    core = max(widths, key=lambda width: float(sums[width].max()))
-    first = int(np.argmax(sums[core]))
-    last = first + core - 1
-    for width in widths:
-        told = np.flatnonzero(sums[width] > RANGE_DEVIATIONS * deviation)
-        below, above = told[told + width <= first], told[told > last]
-        if len(below):
-            first = int(below[0])
-        if len(above):
-            last = int(above[-1]) + width - 1
-    return slice(first, last + 1)
-
-
-def _range(cells: Cells, kept: slice) -> tuple[Cells, slice]:
-    """The cells that are kept, a neighbour beside a single value, and their place among all."""
-    first, last = kept.start, kept.stop
-    if cells.low[first] == cells.high[last - 1]:
-        first, last = max(first - 1, 0), min(last + 1, cells.size)
-    low, high = cells.low[first:last], cells.high[first:last]
-    return Cells.of(np.concatenate([low, high]), low[low == high]), slice(first, last)
-
-
-def _moved(cells: Cells, masses: Floats, finer: Cells) -> Floats:
-    """Masses of cells, evenly spread, as those of other cells."""
-    below = np.concatenate([[0.0], np.cumsum(masses)])
-    found = np.zeros(finer.size)
-    for place, (low, high) in enumerate(zip(finer.low, finer.high)):
-        start, end = (_below(cells, below, edge, low == high, upper) for edge, upper in ((low, False), (high, True)))
-        found[place] = end - start
-    return np.maximum(found, 0.0)
-
-
-def _below(cells: Cells, below: Floats, edge: float, single: bool, upper: bool) -> float:
-    """Mass below an edge; a single value counts where the cell asked for is that value, at its upper end."""
-    at = np.flatnonzero((cells.low == edge) & (cells.high == edge))
-    if len(at):
-        # The interval above the value starts after it, the interval below ends before it.
-        after = upper if single else not upper
-        return float(below[at[0] + 1] if after else below[at[0]])
-    place = int(np.clip(np.searchsorted(cells.high, edge, side="left"), 0, cells.size - 1))
-    width = cells.high[place] - cells.low[place]
-    part = (edge - cells.low[place]) / width if width > 0 else 1.0
-    return float(below[place] + np.clip(part, 0.0, 1.0) * (below[place + 1] - below[place]))
-
-
-def _marginal(
-    column: Column, cells: Cells | None, noisy: Floats, prior: Floats | None, deviation: float, weights: Floats
-) -> Marginal:
-    """The law of a column in every class from noisy counts (K x (C + 1), missing ones last)."""
-    missing = noisy[:, -1] / weights
-    pooled = noisy[:, -1].sum()
-    if pooled < MISSING_DEVIATIONS * deviation * math.sqrt(len(noisy)):
-        missing = np.zeros(len(noisy))
-    missing = np.clip(missing, 0.0, 0.999)
-    counts = noisy[:, :-1]
-    size = counts.shape[1]
-    if column.others and counts[:, -1].sum() < MISSING_DEVIATIONS * deviation * math.sqrt(len(noisy)):
-        counts = np.concatenate([counts[:, :-1], np.zeros((len(noisy), 1))], axis=1)
-    together = counts.sum(axis=0)
-    whole = weights.sum() * float(1 - np.average(missing, weights=weights))
-    if prior is not None and prior.sum() > 0:
-        together = smoothed(together, prior * whole / prior.sum(), deviation * math.sqrt(len(noisy)))
-    base = simplex(together, max(whole, 1.0)) + 1e-9
-    base /= base.sum()
-    denoise = shrunk if column.is_category else smoothed
-    shares = np.empty((len(noisy), size))
-    for k, row in enumerate(counts):
-        records = max(float(weights[k] * (1 - missing[k])), 1.0)
-        law = denoise(row, records * base, deviation) if len(noisy) > 1 else records * base
-        shares[k] = simplex(law, records)
-    shares = np.maximum(shares, 1e-9 * shares.sum(axis=1, keepdims=True))
-    shares /= shares.sum(axis=1, keepdims=True)
-    if cells is None:
-        ends = np.arange(size, dtype=np.float64)
-        return Marginal(ends, ends, shares, missing, _ordered(shares, weights))
-    low, high = with_single_values(cells, base) if not column.is_whole else (cells.low, cells.high)
-    return Marginal(low, high, shares, missing, None, cells, base)
-
-
-def _ordered(shares: Floats, weights: Floats) -> Integers:
-    """Values of a category from those of the first classes to those of the last; as listed where there are none."""
-    if len(shares) < 2:
-        return np.arange(shares.shape[1])
-    joint = shares * weights[:, None]
-    logs = np.log(np.maximum(joint / joint.sum(axis=0), 1e-6))
-    centred = logs - np.average(logs, axis=1, weights=joint.sum(axis=0))[:, None]
-    _, _, axes = np.linalg.svd(centred * np.sqrt(joint.sum(axis=0)), full_matrices=False)
-    score = axes[0] / np.sqrt(np.maximum(joint.sum(axis=0), 1e-9))
-    return np.argsort(score, kind="stable")
-
-
 def _codes(marginal: Marginal, numbers: Floats) -> Integers:
     assert marginal.partition is not None
     return marginal.partition.codes(numbers)
-
-
-def _ranged(column: Column, marginal: Marginal) -> Column:
-    """The column with the range that its cells have, where it was learnt."""
-    if column.is_category or column.low is not None:
-        return column
-    least, most = column.limits
-    low, high = max(float(marginal.low[0]), least), min(float(marginal.high[-1]), most)
-    if column.is_whole:
-        low, high = math.ceil(low), math.floor(high)
-    return replace(column, low=float(low), high=float(high))

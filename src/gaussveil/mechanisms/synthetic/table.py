@@ -160,4 +160,4 @@ class SyntheticTable(Mechanism):
 
     @staticmethod
     def _shares(records: TableRecords) -> Shares:
-        return Shares.of(len(records.searched), len(records.finding), len(records.features))
+        return Shares.of(len(records.searched), len(records.finding), len(records.features), records.label is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -92,8 +93,7 @@ class Marginal:
         polynomials = [np.ones_like(finite), finite]
         for degree in range(1, HERMITE):
             polynomials.append(finite * polynomials[-1] - degree * polynomials[-2])
-        masses = np.maximum(np.diff(ndtr(limits), axis=1), 1e-300)
-        means = -np.diff(density, axis=1) / masses
+        means = self.signals if self.order is None else self.signals[:, self.order]
         factorial, found = 1.0, []
         for degree in range(1, HERMITE + 1):
             factorial *= degree
@@ -116,6 +116,18 @@ class Marginal:
         back = np.empty_like(found)
         back[:, self.order] = found
         return back
+
+    @cached_property
+    def signals(self) -> Floats:
+        """What correlations are read off, K x C: of numbers between their score and their value, of categories scores."""
+        if self.order is not None or VALUE_PART == 0:
+            return self.scores
+        blended = np.empty_like(self.scores)
+        for k, scores in enumerate(self.scores):
+            values = _standard(self.numbers(scores, k), self.shares[k])
+            blended[k] = (1 - VALUE_PART) * scores + VALUE_PART * np.clip(values, -FARTHEST, FARTHEST)
+            blended[k] = _standard(blended[k], self.shares[k])
+        return blended
 
     def cells(self, scores: Floats, group: int) -> Integers:
         """Cell of every normal score in a class."""
@@ -150,6 +162,16 @@ class Marginal:
 
 
 HERMITE = 12
+import os
+
+VALUE_PART = float(os.environ.get("VP", "0.5"))
+FARTHEST = float(os.environ.get("FAR", "3.5"))
+
+
+def _standard(numbers: Floats, shares: Floats) -> Floats:
+    """With mean 0 and variance 1 under these shares."""
+    centred = numbers - float(shares @ numbers)
+    return np.asarray(centred / max(math.sqrt(float(shares @ centred**2)), 1e-300))
 
 
 def _density(scores: Floats) -> Floats:

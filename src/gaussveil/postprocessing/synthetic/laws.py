@@ -1,0 +1,148 @@
+"""The law of a column in every class, from noisy counts of its cells and noisy means of its scores."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gaussveil.postprocessing.synthetic.cells import Cells, trimmed, with_single_values
+from gaussveil.postprocessing.synthetic.columns import Column
+from gaussveil.postprocessing.synthetic.marginals import MISSING_DEVIATIONS, Marginal, shrunk, simplex, smoothed
+from gaussveil.typing import Floats, Integers
+
+LEAST_SHARE = 1e-9  # of a cell, so that its score exists
+STEEPEST_TILT = 12.0
+HALVINGS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class SeenColumn:
+    """What was released of a column: counts by class (K x (C + 1), missing ones last) and the noise they hold."""
+
+    column: Column
+    cells: Cells | None
+    counts: Floats
+    deviation: float
+    prior: Floats | None = None
+    """Of columns whose cells were looked for: counts in all classes together."""
+    means: Floats | None = None
+    """Of these columns, with several classes: mean pooled scores by class."""
+
+    def trimmed(self) -> SeenColumn:
+        """With the outermost cells put together until they stand out of the noise."""
+        if self.cells is None or self.prior is None:
+            return self
+        cells, counts, prior = trimmed(self.cells, self.counts, self.prior, self.deviation)
+        return replace(self, cells=cells, counts=counts, prior=prior)
+
+    @property
+    def together(self) -> float:
+        """Noise of the counts of all classes together."""
+        return self.deviation * math.sqrt(len(self.counts))
+
+
+def law_of(seen: SeenColumn, weights: Floats) -> Marginal:
+    """The law of a column in every class, of which there are `weights` records."""
+    seen = seen.trimmed()
+    missing = _missing(seen, weights)
+    base = _pooled(seen, weights, missing)
+    shares = _by_class(seen, weights * (1 - missing), base)
+    shares = np.maximum(shares, LEAST_SHARE * shares.sum(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    if seen.cells is None:
+        ends = np.arange(shares.shape[1], dtype=np.float64)
+        return Marginal(ends, ends, shares, missing, _ordered(shares, weights))
+    cells = seen.cells
+    low, high = (cells.low, cells.high) if seen.column.is_whole else with_single_values(cells, base)
+    return Marginal(low, high, shares, missing, None, cells, base)
+
+
+def pooled_scores(masses: Floats) -> Floats:
+    """Mean normal scores of cells in order, of all classes together."""
+    shares = masses + LEAST_SHARE * masses.sum() + 1e-12
+    zeros = np.zeros(len(shares))
+    return Marginal(zeros, zeros, shares[None] / shares.sum(), np.zeros(1)).scores[0]
+
+
+def tilted(shares: Floats, scores: Floats, mean: float) -> Floats:
+    """Shares made larger where scores are higher, or lower, until the mean score is this one (exponential tilting)."""
+    low, high = -STEEPEST_TILT, STEEPEST_TILT
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        law = _leaning(shares, scores, middle)
+        low, high = (middle, high) if float(law @ scores) < mean else (low, middle)
+    return _leaning(shares, scores, (low + high) / 2)
+
+
+def ranged(column: Column, marginal: Marginal) -> Column:
+    """The column with the range that its cells have, where it was learnt."""
+    if column.is_category or column.low is not None:
+        return column
+    least, most = column.limits
+    low, high = max(float(marginal.low[0]), least), min(float(marginal.high[-1]), most)
+    if column.is_whole:
+        low, high = math.ceil(low), math.floor(high)
+    return replace(column, low=float(low), high=float(high))
+
+
+def _leaning(shares: Floats, scores: Floats, slope: float) -> Floats:
+    law = shares * np.exp(slope * scores - np.max(slope * scores))
+    return np.asarray(law / law.sum())
+
+
+def _missing(seen: SeenColumn, weights: Floats) -> Floats:
+    """Shares of missing cells by class; none where they do not stand out of the noise."""
+    counts = seen.counts[:, -1]
+    if counts.sum() < MISSING_DEVIATIONS * seen.together:
+        return np.zeros(len(counts))
+    return np.asarray(np.clip(counts / weights, 0.0, 0.999))
+
+
+def _pooled(seen: SeenColumn, weights: Floats, missing: Floats) -> Floats:
+    """Shares of the cells in all classes together."""
+    together = _listed(seen).sum(axis=0)
+    whole = weights.sum() * float(1 - np.average(missing, weights=weights))
+    if seen.prior is not None and seen.prior.sum() > 0:
+        together = smoothed(together, seen.prior * whole / seen.prior.sum(), seen.together)
+    base = simplex(together, max(whole, 1.0)) + LEAST_SHARE
+    return np.asarray(base / base.sum())
+
+
+def _listed(seen: SeenColumn) -> Floats:
+    """Counts of cells; of what is not listed nothing, where it does not stand out of the noise."""
+    counts = seen.counts[:, :-1]
+    if seen.column.others and counts[:, -1].sum() < MISSING_DEVIATIONS * seen.together:
+        return np.concatenate([counts[:, :-1], np.zeros((len(counts), 1))], axis=1)
+    return counts
+
+
+def _by_class(seen: SeenColumn, weights: Floats, base: Floats) -> Floats:
+    """Counts of the cells by class: the law of all classes, leaning as far as the means say, and what counts add."""
+    counts = _listed(seen)
+    laws = np.empty(counts.shape)
+    scores = pooled_scores(base)
+    for k, row in enumerate(counts):
+        records = max(float(weights[k]), 1.0)
+        prior = base if seen.means is None else tilted(base, scores, float(seen.means[k]))
+        if len(counts) == 1:
+            laws[k] = simplex(records * prior, records)
+            continue
+        denoise = shrunk if seen.cells is None else smoothed
+        laws[k] = simplex(denoise(row, records * prior, seen.deviation), records)
+        if seen.means is not None:
+            laws[k] = records * tilted(laws[k] / records + LEAST_SHARE, scores, float(seen.means[k]))
+    return laws
+
+
+def _ordered(shares: Floats, weights: Floats) -> Integers:
+    """Values of a category from those of the first classes to those of the last; as listed where there are none."""
+    if len(shares) < 2:
+        return np.arange(shares.shape[1])
+    joint = shares * weights[:, None]
+    logs = np.log(np.maximum(joint / joint.sum(axis=0), 1e-6))
+    centred = logs - np.average(logs, axis=1, weights=joint.sum(axis=0))[:, None]
+    _, _, axes = np.linalg.svd(centred * np.sqrt(joint.sum(axis=0)), full_matrices=False)
+    score = axes[0] / np.sqrt(np.maximum(joint.sum(axis=0), 1e-9))
+    return np.argsort(score, kind="stable")

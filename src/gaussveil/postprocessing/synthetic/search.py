@@ -1,0 +1,71 @@
+"""The search for cells of equal mass, as far as it reads released counts alone: ranges, and counts in other cells."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gaussveil.postprocessing.synthetic.cells import Cells, first_cells, learning_cells
+from gaussveil.postprocessing.synthetic.columns import DATE, DAY_SECONDS, MOMENT, Column
+from gaussveil.typing import Floats
+
+WINDOWS = (1, 2, 4, 8)  # cells that are looked at together for the ends of a range
+RANGE_DEVIATIONS = 5.0  # of its noise that the records beyond an end of a learnt range are worth
+
+
+def first_of(column: Column) -> Cells:
+    """The cells of a column of numbers before anything is known of it but its public range."""
+    if column.low is not None and column.high is not None:
+        return first_cells(column.low, column.high, column.is_whole)
+    day = column.kind in (DATE, MOMENT)
+    return learning_cells(column.is_whole, day, DAY_SECONDS if column.kind == MOMENT else 1.0)
+
+
+def seen_cells(counts: Floats, deviation: float) -> slice:
+    """From the first to the last cell where records stand out of the noise, alone or with neighbours together."""
+    widths = [width for width in WINDOWS if width <= len(counts)]
+    sums = {width: np.convolve(counts, np.ones(width), "valid") / math.sqrt(width) for width in widths}
+    core = max(widths, key=lambda width: float(sums[width].max()))
+    first = int(np.argmax(sums[core]))
+    last = first + core - 1
+    for width in widths:
+        told = np.flatnonzero(sums[width] > RANGE_DEVIATIONS * deviation)
+        below, above = told[told + width <= first], told[told > last]
+        if len(below):
+            first = int(below[0])
+        if len(above):
+            last = int(above[-1]) + width - 1
+    return slice(first, last + 1)
+
+
+def ranged_cells(cells: Cells, kept: slice) -> tuple[Cells, slice]:
+    """The cells that are kept, a neighbour beside a single value, and their place among all."""
+    first, last = kept.start, kept.stop
+    if cells.low[first] == cells.high[last - 1]:
+        first, last = max(first - 1, 0), min(last + 1, cells.size)
+    low, high = cells.low[first:last], cells.high[first:last]
+    return Cells.of(np.concatenate([low, high]), low[low == high]), slice(first, last)
+
+
+def moved(cells: Cells, masses: Floats, finer: Cells) -> Floats:
+    """Masses of cells, evenly spread, as those of other cells."""
+    below = np.concatenate([[0.0], np.cumsum(masses)])
+    found = np.zeros(finer.size)
+    for place, (low, high) in enumerate(zip(finer.low, finer.high)):
+        start, end = (_below(cells, below, edge, low == high, upper) for edge, upper in ((low, False), (high, True)))
+        found[place] = end - start
+    return np.maximum(found, 0.0)
+
+
+def _below(cells: Cells, below: Floats, edge: float, single: bool, upper: bool) -> float:
+    """Mass below an edge; a single value counts where the cell asked for is that value, at its upper end."""
+    at = np.flatnonzero((cells.low == edge) & (cells.high == edge))
+    if len(at):
+        # The interval above the value starts after it, the interval below ends before it.
+        after = upper if single else not upper
+        return float(below[at[0] + 1] if after else below[at[0]])
+    place = int(np.clip(np.searchsorted(cells.high, edge, side="left"), 0, cells.size - 1))
+    width = cells.high[place] - cells.low[place]
+    part = (edge - cells.low[place]) / width if width > 0 else 1.0
+    return float(below[place] + np.clip(part, 0.0, 1.0) * (below[place + 1] - below[place]))
