@@ -17,15 +17,9 @@ MOST_CLASSES = 16  # of a label
 CELL_DEVIATIONS = 6.0  # of its noise that a cell's records are, about
 TAIL_DEVIATIONS = 3.0
 FIRST_CELLS_MOST = 512
-import os
-
-PARTS = dict(
-    zip(
-        ("counts", "search", "means", "cells", "dependence"),
-        map(float, os.environ.get("PARTS", ".02,.2,.08,.35,.35").split(",")),
-    )
-)
+PARTS = {"counts": 0.02, "search": 0.2, "means": 0.08, "cells": 0.35, "dependence": 0.35}
 ROUNDS = (0.3, 0.3, 0.4)  # of the search for cells
+WITHIN_BALL = 0.95  # of Gaussian scores, that are summed as they are
 FINDING = 0.06  # where values of categories are found
 
 

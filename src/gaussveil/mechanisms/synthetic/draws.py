@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from gaussveil.mechanisms.synthetic.budget import (
     MOST_CLASSES,
     MOST_VALUES,
     ROUNDS,
+    WITHIN_BALL,
     Shares,
     cell_shares,
 )
@@ -41,6 +41,7 @@ from gaussveil.postprocessing.synthetic.dependence import latent_correlations
 from gaussveil.postprocessing.synthetic.laws import SeenColumn, law_of, pooled_scores, ranged
 from gaussveil.postprocessing.synthetic.marginals import Marginal, simplex
 from gaussveil.postprocessing.synthetic.model import SyntheticModel
+from gaussveil.postprocessing.synthetic.quality import expected_gap, quality_of
 from gaussveil.postprocessing.synthetic.search import RANGE_DEVIATIONS, first_of, moved, ranged_cells, seen_cells
 from gaussveil.statistics import ExactSum, Labels, MemorySource
 from gaussveil.statistics.fixed_point import scaled
@@ -48,7 +49,6 @@ from gaussveil.typing import Floats, Integers
 
 GRAIN_DEVIATIONS = 3.0  # of its noise that numbers finer than a grain may be
 KNOWN_MEAN = 1e-6  # variance of a mean score, which the marginals make zero
-WITHIN_BALL = 0.95  # of Gaussian scores, that are summed as they are
 SCORE_REACH = 4.0  # deviations, per column, within which scores lie
 
 
@@ -96,8 +96,17 @@ class SyntheticDraws:
             correlations = self._correlations(columns, marginals, counts, deviation)
         found = {one.name: ranged(one, marginal) for one, marginal in zip(columns, marginals)}
         every = tuple(found.get(one.name, label or one) for one in self.records.columns)
+        named = {column.name: marginal for column, marginal in zip(columns, marginals)}
+        gaps = {name: expected_gap(total, one.shares.size, self.cell_noise) for name, one in named.items()}
         return SyntheticModel(
-            every, self.records.label, self.names, weights / weights.sum(), tuple(marginals), correlations, total
+            every,
+            self.records.label,
+            self.names,
+            weights / weights.sum(),
+            tuple(marginals),
+            correlations,
+            total,
+            quality_of(total, gaps, named),
         )
 
     def _group_by(self, label: Column | None) -> None:
@@ -202,9 +211,7 @@ class SyntheticDraws:
         d = len(scores)
         radius = float(radius_from_quantile(WITHIN_BALL, d))
         passes = self._passes_over(scores)
-        _, sums = passes.counts_and_sums(
-            np.zeros(d), radius, centre_scales(self._shift(self.shares.means), radius, d)
-        )
+        _, sums = passes.counts_and_sums(np.zeros(d), radius, centre_scales(self._shift(self.shares.means), radius, d))
         means = sums / (weights[:, None] * radius * mean_gain(np.asarray(radius), np.ones(()), d))
         means -= np.average(means, axis=0, weights=weights)
         return dict(zip(known, means.T))
@@ -238,7 +245,7 @@ class SyntheticDraws:
             parts.append(np.bincount(self.group * (size + 1) + place, minlength=self.classes * (size + 1)))
             parts[-1] = parts[-1].reshape(self.classes, size + 1)
         counts, deviation = self._counted(parts, self.shares.cells, len(columns))
-        made = []
+        self.cell_noise, made = deviation, []
         for column, noisy in zip(columns, counts):
             _, prior = known.get(column.name, (None, None))
             seen = SeenColumn(column, cells.get(column.name), noisy, deviation, prior, means.get(column.name))

@@ -19,8 +19,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from gaussveil import checks
 from gaussveil.accounting import Adjacency, Charge, Release
 from gaussveil.calibration import mean_shift_for
 from gaussveil.containers import library_of
@@ -30,12 +32,19 @@ from gaussveil.mechanisms.noisy_sums import ROUNDING_SHIFT, SAMPLER_RESERVE
 from gaussveil.mechanisms.release_path import Mechanism, Plan
 from gaussveil.mechanisms.synthetic.budget import Shares
 from gaussveil.mechanisms.synthetic.draws import SyntheticDraws, sampler_error
+from gaussveil.mechanisms.synthetic.foreseen import foreseen, require_enough
 from gaussveil.mechanisms.synthetic.records import TableRecords, read_table
+from gaussveil.mechanisms.synthetic.replays import replayed_errors
 from gaussveil.mechanisms.table.laws import key_error_of
 from gaussveil.mechanisms.table.noise import MOST_COORDINATES
+from gaussveil.noise import SeededGenerator
 from gaussveil.postprocessing.synthetic.model import SyntheticModel
+from gaussveil.postprocessing.synthetic.summary import banded, statements
 from gaussveil.spectrum import GaussianPair
+from gaussveil.statistics import as_source
 from gaussveil.statistics.unit import unit_of
+
+REPLAYS = 16
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -58,6 +67,8 @@ class SyntheticTable(Mechanism):
         bounds: "auto" learns, inside the budget, the ranges and values that are not given.
         label: a column of few listed values by which all others are described; it makes the table good to learn from.
         unit, rows_per_unit: column that says who is protected, and how many rows each may contribute.
+        rows: about how many rows there are, where that is public: a table too small for its columns is then refused
+            before anything is spent, and the plan says how good it will be.
         account: where the release is debited before anything is drawn.
         generator: a `SeededGenerator` for studies (no guarantee then).
     """
@@ -70,6 +81,7 @@ class SyntheticTable(Mechanism):
     label: str | None = None
     unit: Any = None
     rows_per_unit: int | None = None
+    rows: int | None = None
     model_: SyntheticModel = field(init=False, repr=False)
 
     def plan(self, data: Any) -> Plan:
@@ -86,13 +98,48 @@ class SyntheticTable(Mechanism):
         shift = self._mean_shift(records)
         draws = SyntheticDraws(records, shift, self._shares(records), self.generator, self._key_error(records))
         release = self._publish(plan, draws.model, records.source)
+        self._unit = records.source.view.unit
         self.model_ = replace(release.value, certificate=release.certificate)
         self._library = library_of(data)
         return Release(self.model_, release.certificate)
 
-    def sample(self, count: int | None = None, seed: int | None = None) -> Any:
+    def sample(self, count: int | None = None, seed: int | None = None, *, anyway: bool = False) -> Any:
         """Rows of the last release, in a frame of the library that the table came in."""
-        rows: pa.Table = self.model_.sample(count, seed)
+        return self._framed(self.model_.sample(count, seed, anyway=anyway))
+
+    def summary(self, data: Any = None, *, replays: int = REPLAYS, seed: int = 0) -> Any:
+        """What synthetic rows say of the private table, with 95 % intervals: means, shares, quantiles, correlations.
+
+        The intervals hold the drawing of rows, what the model smooths away, and the noise: the release is made again,
+        `replays` times, from rows that it drew, and compared with them. Free, since nothing private is read.
+
+        Args:
+            data: rows that were drawn (default: as many as the private table has, about).
+            replays: how often the release is made again; each takes about as long as the release.
+            seed: of the rows and replays.
+
+        Returns:
+            A frame with the columns column, statistic, other, value, low, high, and trusted: False where the interval
+            is so wide that the number says little.
+
+        Raises:
+            ParameterError: replays is not a whole number above 3.
+        """
+        checks.whole("replays", replays, "[4, inf)")
+        rows = self.model_.sample(None, seed, anyway=True) if data is None else as_source(data).table()
+        errors = replayed_errors(self.model_, self._remade, replays, len(rows), seed)
+        return self._framed(banded(statements(rows, self.model_.columns), errors))
+
+    def _remade(self, rows: pa.Table, generator: SeededGenerator) -> SyntheticModel:
+        """The model of a table of drawn rows, where each unit has as many as it may."""
+        if self._unit is not None:
+            units = np.arange(len(rows)) // (self.rows_per_unit or 1)
+            rows = rows.append_column(self._unit, pa.array(units))
+        records = self._records(rows)
+        key_error, shares = self._key_error(records), self._shares(records)
+        return SyntheticDraws(records, self._mean_shift(records), shares, generator, key_error).model()
+
+    def _framed(self, rows: pa.Table) -> Any:
         if self._library == "pandas":
             return rows.to_pandas()
         if self._library == "polars":
@@ -124,6 +171,8 @@ class SyntheticTable(Mechanism):
 
     def _plan(self, records: TableRecords) -> Plan:
         shift, rows, unit = self._mean_shift(records), records.source.rows_per_unit, unit_of(records.source)
+        size = None if self.rows is None else checks.whole("rows", self.rows)
+        require_enough(records, self._shares(records), shift, size)
         error = self._sampler_error(records)
         touched = {
             "counts": 1 + sum(bool(one.grains) for one in records.features),
@@ -145,6 +194,7 @@ class SyntheticTable(Mechanism):
                 "rows_per_unit": rows,
                 "mean_shift": shift,
                 "shares": vars(self._shares(records)),
+                **foreseen(records, self._shares(records), shift, size),
                 "noise": self._shares(records).deviations(for_stages(shift / rows), touched),
             },
         )

@@ -19,6 +19,9 @@ LEAST_MASS = 1e-7  # of a cell that an interval of numbers passes through
 MISSING_DEVIATIONS = 3.0  # of its noise by which a share of missing cells must exceed zero
 STEEPEST = 2.0  # logarithm by which the steps of a tail may grow per normal score
 TAIL_REACH = 4.0  # how far beyond its last edge a tail goes, in that edge's distance from the median
+HERMITE = 12  # degrees of polynomials by which signals are described
+VALUE_PART = 0.5  # of what correlations are read off: a value, the rest a normal score
+FARTHEST = 3.5  # standard deviations to which values are moved
 TAIL_STEPS = (0.75, 1.5)  # normal scores before the last limit from which a tail's slope and bend are read
 
 
@@ -119,8 +122,8 @@ class Marginal:
 
     @cached_property
     def signals(self) -> Floats:
-        """What correlations are read off, K x C: of numbers between their score and their value, of categories scores."""
-        if self.order is not None or VALUE_PART == 0:
+        """What correlations are read off, K x C: scores, of numbers half way to their values."""
+        if self.order is not None:
             return self.scores
         blended = np.empty_like(self.scores)
         for k, scores in enumerate(self.scores):
@@ -159,13 +162,6 @@ class Marginal:
     def missing_at(self, group: Integers, uniform: Floats) -> NDArray[np.bool_]:
         """Which of the drawn cells are missing."""
         return np.asarray(uniform < self.missing[group])
-
-
-HERMITE = 12
-import os
-
-VALUE_PART = float(os.environ.get("VP", "0.5"))
-FARTHEST = float(os.environ.get("FAR", "3.5"))
 
 
 def _standard(numbers: Floats, shares: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,10 @@ import pyarrow as pa
 
 from gaussveil import checks
 from gaussveil.accounting.certificates.certificate import Certificate
+from gaussveil.errors import ParameterError
 from gaussveil.postprocessing.synthetic.columns import Column
 from gaussveil.postprocessing.synthetic.marginals import Marginal
+from gaussveil.postprocessing.synthetic.quality import Quality
 from gaussveil.typing import Floats
 
 
@@ -27,6 +30,8 @@ class SyntheticModel:
     correlations: Floats
     rows: float
     """Noisy number of records."""
+    quality: Quality | None = None
+    """How far off it may be, as the release itself tells."""
     certificate: Certificate | None = None
 
     @property
@@ -34,8 +39,19 @@ class SyntheticModel:
         """The columns but the label."""
         return tuple(one for one in self.columns if one.name != self.label)
 
-    def sample(self, count: int | None = None, seed: int | np.random.Generator | None = None) -> pa.Table:
-        """Rows of the columns, order and types of the source; as many as it has, about, unless said otherwise. Free."""
+    def sample(
+        self,
+        count: int | None = None,
+        seed: int | Sequence[int] | np.random.Generator | None = None,
+        *,
+        anyway: bool = False,
+    ) -> pa.Table:
+        """Rows of the columns, order and types of the source; as many as it has, about, unless said otherwise. Free.
+
+        Refused where the release says that the table was too small for its columns, unless they are wanted `anyway`.
+        """
+        if self.quality is not None and not self.quality.usable and not anyway:
+            raise ParameterError(f"{self.quality.advice[0]} Rows may be drawn all the same with anyway=True.")
         size = checks.whole("count", max(round(self.rows), 1) if count is None else count)
         generator = np.random.default_rng(seed)
         group = generator.choice(len(self.weights), size=size, p=self.weights / self.weights.sum())

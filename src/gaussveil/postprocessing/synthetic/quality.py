@@ -1,0 +1,78 @@
+"""How far a synthetic table may lie from the private one: from public numbers before, from what was drawn after."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gaussveil.postprocessing.synthetic.marginals import Marginal
+
+BRIDGE = 0.8687  # mean of the largest distance of a Brownian bridge from zero
+LARGEST_GAP = 0.2  # mean expected distance of columns above which rows are refused
+WORTH_TELLING = 0.05  # share of a column at one end of its range
+
+
+def expected_gap(records: float, cells: int, deviation: float) -> float:
+    """Kolmogorov-Smirnov distance to expect of one column: noise of its counts, and the rows that are drawn.
+
+    Noisy counts of C cells, normalised, are off by a Brownian bridge whose variance at the end is C times theirs.
+    """
+    known = max(records, 1.0)
+    return min(BRIDGE * math.hypot(deviation * math.sqrt(cells) / known, 1 / math.sqrt(known)), 1.0)
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What a release says of itself.
+
+    Example: `Quality(900.0, {"age": 0.04}, {"age": 0.0}, ()).usable` is True.
+    """
+
+    records: float
+    """Noisy number of rows."""
+    gaps: Mapping[str, float]
+    """Expected distance of every column's law from the private one's (Kolmogorov-Smirnov)."""
+    at_ends: Mapping[str, float]
+    """Share of a column's numbers at the ends of its range, where those beyond it were moved."""
+    advice: tuple[str, ...]
+    """What to change, in sentences; none if nothing is amiss."""
+
+    @property
+    def mean_gap(self) -> float:
+        """Expected distance, mean over columns."""
+        return sum(self.gaps.values()) / max(len(self.gaps), 1)
+
+    @property
+    def usable(self) -> bool:
+        """Whether rows are given without being asked twice."""
+        return self.mean_gap <= LARGEST_GAP
+
+
+def too_small(records: float, columns: int, gap: float) -> str:
+    """Why a table is refused, and what to change."""
+    return (
+        f"about {records:.0f} rows are too few for {columns} columns: their laws would be off by {gap:.0%} on average. "
+        "Take fewer columns or label values, a larger epsilon or delta, fewer rows per unit, or more rows."
+    )
+
+
+def quality_of(records: float, gaps: Mapping[str, float], marginals: Mapping[str, Marginal]) -> Quality:
+    """Put together what was released: expected distances, and what piles up at the ends of ranges."""
+    ends = {name: _at_ends(one) for name, one in marginals.items() if one.partition is not None}
+    advice = [
+        f"{share:.0%} of {name!r} are the ends of its range, to which numbers beyond it were moved: widen it (between)."
+        for name, share in ends.items()
+        if share > WORTH_TELLING
+    ]
+    found = Quality(records, dict(gaps), ends, ())
+    if not found.usable:
+        advice.insert(0, too_small(records, len(gaps), found.mean_gap))
+    return Quality(records, dict(gaps), ends, tuple(advice))
+
+
+def _at_ends(marginal: Marginal) -> float:
+    """Share of numbers that are the smallest or the largest possible one, but for a zero, which is one of its own."""
+    shares = marginal.shares.mean(axis=0) if marginal.pooled is None else marginal.pooled
+    moved = (marginal.low == marginal.high) & (marginal.low != 0)
+    return float(shares[0] * moved[0] + shares[-1] * moved[-1])

@@ -1,0 +1,120 @@
+"""What a table says: means, shares, quantiles, correlations; and how far such numbers may be trusted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from scipy.stats import t as student
+
+from gaussveil.postprocessing.synthetic.columns import NUMBER, WHOLE, Column
+from gaussveil.typing import Floats
+
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+COVERAGE = 0.95
+MODEL_CORRELATION = 0.02  # by which normal scores may miss a correlation whatever the noise
+WIDEST = 0.15  # half-width from which a share or a correlation is not trusted
+WIDEST_SPREAD = 0.25  # half-width from which a mean or a quantile is not trusted, in the column's spread
+
+
+@dataclass(frozen=True, order=True)
+class Told:
+    """One statement about a table: of a column, or of two."""
+
+    column: str
+    statistic: str
+    other: str = ""
+
+
+def statements(table: pa.Table, columns: Sequence[Column]) -> dict[Told, float]:
+    """Means, quantiles and correlations of numbers, shares of the values of categories, shares of missing cells."""
+    made: dict[Told, float] = {}
+    numbers: dict[str, Floats] = {}
+    for column in columns:
+        cells = table.column(column.name)
+        missing = cells.null_count / max(len(cells), 1)
+        made[Told(column.name, "missing")] = missing
+        whole = cells.combine_chunks()
+        if column.is_category:
+            made |= _shares(column, whole)
+        elif column.kind in (NUMBER, WHOLE):
+            numbers[column.name] = column.numbers(whole)
+            made |= _numbers(column.name, numbers[column.name])
+    return made | _correlations(numbers)
+
+
+def _shares(column: Column, cells: pa.Array) -> dict[Told, float]:
+    values = cells.to_pylist()
+    known = max(sum(value is not None for value in values), 1)
+    return {Told(column.name, f"share of {one}"): values.count(one) / known for one in column.values or ()}
+
+
+def _numbers(name: str, numbers: Floats) -> dict[Told, float]:
+    known = numbers[~np.isnan(numbers)]
+    if not len(known):
+        return {}
+    found = {Told(name, "mean"): float(known.mean())}
+    quantiles = np.quantile(known, LEVELS)
+    return found | {Told(name, f"quantile {level:g}"): float(one) for level, one in zip(LEVELS, quantiles)}
+
+
+def _correlations(numbers: Mapping[str, Floats]) -> dict[Told, float]:
+    names = list(numbers)
+    made = {}
+    for place, first in enumerate(names):
+        for second in names[place + 1 :]:
+            both = ~np.isnan(numbers[first]) & ~np.isnan(numbers[second])
+            pair = numbers[first][both], numbers[second][both]
+            spread = [float(one.std()) if len(one) else 0.0 for one in pair]
+            told = float(np.corrcoef(*pair)[0, 1]) if min(spread) > 0 else 0.0
+            made[Told(first, "correlation", second)] = told
+    return made
+
+
+def banded(said: Mapping[Told, float], errors: Sequence[Mapping[Told, float]]) -> pa.Table:
+    """Statements with their intervals, from the errors of the same statements in replays of the release."""
+    rows = [(told, value, _reach(told, [one[told] for one in errors if told in one])) for told, value in said.items()]
+    trusted = [_trusted(told, reach, said) for told, _, reach in rows]
+    ends = [_within(told, value, reach) for told, value, reach in rows]
+    return pa.table(
+        {
+            "column": [told.column for told, _, _ in rows],
+            "statistic": [told.statistic for told, _, _ in rows],
+            "other": [told.other for told, _, _ in rows],
+            "value": [value for _, value, _ in rows],
+            "low": [low for low, _ in ends],
+            "high": [high for _, high in ends],
+            "trusted": trusted,
+        }
+    )
+
+
+def _reach(told: Told, errors: Sequence[float]) -> float:
+    """Half-width of an interval: errors of replays by Student's law; they are centred on zero, so bias counts too."""
+    if not errors:
+        return math.inf
+    square = float(np.mean(np.square(errors)))
+    if told.statistic == "correlation":
+        square += MODEL_CORRELATION**2
+    return float(student.ppf((1 + COVERAGE) / 2, len(errors))) * math.sqrt(square)
+
+
+def _within(told: Told, value: float, reach: float) -> tuple[float, float]:
+    """The interval; shares lie between 0 and 1, correlations between -1 and 1."""
+    low, high = -math.inf, math.inf
+    if told.statistic == "correlation":
+        low, high = -1.0, 1.0
+    elif told.statistic == "missing" or told.statistic.startswith("share"):
+        low, high = 0.0, 1.0
+    return max(value - reach, low), min(value + reach, high)
+
+
+def _trusted(told: Told, reach: float, said: Mapping[Told, float]) -> bool:
+    """Whether the interval says anything: a quarter of a column's spread at most, .15 of a share or correlation."""
+    if told.statistic != "mean" and not told.statistic.startswith("quantile"):
+        return reach <= WIDEST
+    spread = said[Told(told.column, "quantile 0.95")] - said[Told(told.column, "quantile 0.05")]
+    return reach <= WIDEST_SPREAD * spread
