@@ -15,6 +15,7 @@ from gaussveil.typing import Floats, Integers
 LEAST_SHARE = 1e-9  # of a cell, so that its score exists
 STEEPEST_TILT = 12.0
 HALVINGS = 50
+RAKES = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ def pooled_scores(masses: Floats) -> Floats:
     """Mean normal scores of cells in order, of all classes together."""
     shares = masses + LEAST_SHARE * masses.sum() + 1e-12
     zeros = np.zeros(len(shares))
-    return Marginal(zeros, zeros, shares[None] / shares.sum(), np.zeros(1)).scores[0]
+    return np.asarray(Marginal(zeros, zeros, shares[None] / shares.sum(), np.zeros(1)).scores[0])
 
 
 def tilted(shares: Floats, scores: Floats, mean: float) -> Floats:
@@ -133,6 +134,15 @@ def _by_class(seen: SeenColumn, weights: Floats, base: Floats) -> Floats:
         laws[k] = simplex(denoise(row, records * prior, seen.deviation), records)
         if seen.means is not None:
             laws[k] = records * tilted(laws[k] / records + LEAST_SHARE, scores, float(seen.means[k]))
+    return _raked(laws, base) if len(counts) > 1 else laws
+
+
+def _raked(laws: Floats, base: Floats) -> Floats:
+    """Counts by class that add up to the law of all classes together, which is known better."""
+    rows = np.maximum(laws.sum(axis=1, keepdims=True), 1e-9)
+    for _ in range(RAKES):
+        laws = laws * (base * laws.sum() / np.maximum(laws.sum(axis=0), 1e-12))
+        laws = laws * (rows / np.maximum(laws.sum(axis=1, keepdims=True), 1e-12))
     return laws
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from scipy.special import ndtri
 
 from gaussveil import checks
 from gaussveil.accounting.certificates.certificate import Certificate
@@ -54,14 +55,14 @@ class SyntheticModel:
             raise ParameterError(f"{self.quality.advice[0]} Rows may be drawn all the same with anyway=True.")
         size = checks.whole("count", max(round(self.rows), 1) if count is None else count)
         generator = np.random.default_rng(seed)
-        group = generator.choice(len(self.weights), size=size, p=self.weights / self.weights.sum())
+        group = np.searchsorted(np.cumsum(self.weights)[:-1] / self.weights.sum(), _even(generator, size), side="right")
         scores = generator.standard_normal((size, len(self.features)))
-        gaps = generator.random((size, len(self.features)))
+        gaps = np.stack([_even(generator, size) for _ in self.features], axis=1)
         made: dict[str, pa.Array] = {}
         values = np.empty_like(scores)
         for k, matrix in enumerate(self.correlations):
             chosen = group == k
-            latent = scores[chosen] @ np.linalg.cholesky(matrix).T
+            latent = _evened(generator, scores[chosen] @ np.linalg.cholesky(matrix).T)
             for j, (column, marginal) in enumerate(zip(self.features, self.marginals)):
                 drawn = marginal.cells if column.is_category else marginal.numbers
                 values[chosen, j] = drawn(latent[:, j], k)
@@ -76,3 +77,15 @@ class SyntheticModel:
             if column.name == self.label:
                 made[column.name] = column.named(group, self.classes)
         return pa.table({column.name: made[column.name] for column in self.columns})
+
+
+def _even(generator: np.random.Generator, count: int) -> Floats:
+    """Uniform numbers, one in each of as many equal parts of [0, 1], in random order: shares come out as they should."""
+    return np.asarray((generator.permutation(count) + generator.random(count)) / max(count, 1))
+
+
+def _evened(generator: np.random.Generator, scores: Floats) -> Floats:
+    """The normal scores of each column, one in each of as many equally likely parts, in the order that they had."""
+    count = len(scores)
+    places = np.argsort(np.argsort(scores, axis=0), axis=0)
+    return np.asarray(ndtri((places + generator.random(scores.shape)) / max(count, 1)))

@@ -14,12 +14,11 @@ WORTH_TELLING = 0.05  # share of a column at one end of its range
 
 
 def expected_gap(records: float, cells: int, deviation: float) -> float:
-    """Kolmogorov-Smirnov distance to expect of one column: noise of its counts, and the rows that are drawn.
+    """Kolmogorov-Smirnov distance to expect of one column.
 
     Noisy counts of C cells, normalised, are off by a Brownian bridge whose variance at the end is C times theirs.
     """
-    known = max(records, 1.0)
-    return min(BRIDGE * math.hypot(deviation * math.sqrt(cells) / known, 1 / math.sqrt(known)), 1.0)
+    return min(BRIDGE * deviation * math.sqrt(cells) / max(records, 1.0), 1.0)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from gaussveil.typing import Floats
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 COVERAGE = 0.95
-MODEL_CORRELATION = 0.02  # by which normal scores may miss a correlation whatever the noise
+MODEL_CORRELATION = 0.03  # by which normal scores may miss a correlation whatever the noise
 WIDEST = 0.15  # half-width from which a share or a correlation is not trusted
 WIDEST_SPREAD = 0.25  # half-width from which a mean or a quantile is not trusted, in the column's spread
 
