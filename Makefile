@@ -125,6 +125,8 @@ $(PEERS_STAMP): $(DEV_STAMP)
 	.venv-peers-opendp/bin/python -m pip install --quiet "opendp[polars]==0.16.0" # its polars is older than ours
 	$(PYTHON) -m venv .venv-peers-diffprivlib
 	.venv-peers-diffprivlib/bin/python -m pip install --quiet diffprivlib==0.6.6 "scikit-learn<1.6" # fails with ours
+	$(PYTHON) -m venv .venv-peers-synthetic
+	.venv-peers-synthetic/bin/python -m pip install --quiet dpmm==0.1.9 || echo "no dpmm for this Python: MST and AIM are left out"
 	touch $@
 
 $(TRAIN_STAMP):
