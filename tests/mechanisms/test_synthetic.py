@@ -22,35 +22,10 @@ from gaussveil.postprocessing.synthetic.cells import Cells, shortest_decimal
 from gaussveil.postprocessing.synthetic.model import SyntheticModel
 
 from ..new_accounts import new_account
+from .synthetic_people import PROMISE, RANGES, VALUES, drawn, people
 
 Frame = Any
 Matrix = NDArray[np.float64]
-PROMISE: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
-RANGES = {"income": (0, 1e6), "height": (100, 220), "born": ("1900-01-01", "2030-01-01")}
-VALUES = {"town": ["Aarau", "Bern", "Chur"], "ill": ["no", "yes"]}
-
-
-def people(count: int, seed: int = 0) -> pd.DataFrame:
-    """Skewed, whole, dated, missing and categorical columns that depend on each other and on the label."""
-    generator = np.random.default_rng(seed)
-    ill = generator.random(count) < 0.4
-    first, second = generator.standard_normal((2, count))
-    second = 0.6 * first + 0.8 * second
-    income = np.exp(10 + 0.5 * first - 0.4 * ill)
-    income[generator.random(count) < 0.15] = 0.0
-    table = pd.DataFrame(
-        {
-            "income": income,
-            "height": np.rint(170 + 9 * second).astype(int),
-            "born": pd.Timestamp("1970-01-01") + pd.to_timedelta(np.rint(3000 * first + 2000 * ill), "D"),
-            "town": generator.choice(VALUES["town"], count, p=[0.5, 0.3, 0.2]),
-            "member": generator.random(count) < 0.3 + 0.3 * ill,
-            "ill": np.where(ill, "yes", "no"),
-            "who": generator.integers(0, max(count // 3, 1), count),
-        }
-    )
-    table.loc[generator.random(count) < 0.1, "income"] = np.nan
-    return table
 
 
 class Replay:
@@ -131,12 +106,6 @@ def test_nothing_is_read_after_the_noise() -> None:
         assert np.array_equal(one.high, other.high)
         assert np.array_equal(one.missing, other.missing)
     assert first.model.sample(50, 3).equals(second.model.sample(50, 3))
-
-
-def drawn(data: Frame, **changes: Any) -> tuple[SyntheticTable, Frame]:
-    table = SyntheticTable(**{**PROMISE, "generator": SeededGenerator(3), **changes})
-    table.release(data)
-    return table, table.sample(seed=5)
 
 
 def test_rows_have_the_columns_order_types_and_values_of_the_source() -> None:
@@ -228,6 +197,36 @@ def test_a_plan_looks_at_no_row() -> None:
     plans = [table.plan(people(count)[columns]) for count in (5, 500)]
     assert plans[0].charge.digest == plans[1].charge.digest
     assert plans[0].parameters == plans[1].parameters
+
+
+def test_the_attack_reaches_every_draw() -> None:
+    """Counts, three searches, means by class, cells, the mixture's radii and moments; each is moved by a unit."""
+    table = SyntheticTable(**PROMISE, between=RANGES, values=VALUES, label="ill")
+    data = people(900).drop(columns="who")
+    rare = pd.DataFrame([{**PLAIN, "income": 9e5, "height": 219, "ill": "no"}])
+    without = Replay(table, data)
+    neighbour = Replay(table, pd.concat([data, rare], ignore_index=True), without.outputs)
+    moved = [bool(np.any(mine != theirs)) for mine, theirs in zip(without.sums, neighbour.sums, strict=True)]
+    assert all(moved)
+    sizes = [one.shape for one in without.sums]
+    assert (2, 3) in sizes  # sums of scores by class, of three columns whose cells were looked for
+    assert squared_loss(without, neighbour) <= without.shift**2
+
+
+def test_a_mean_of_scores_moves_by_its_ball_at_most() -> None:
+    """However far out a record's scores are, and in whichever class it lies."""
+    table = SyntheticTable(**PROMISE, between=RANGES, values=VALUES, label="ill")
+    data = people(900).drop(columns="who")
+    without = Replay(table, data)
+    place = next(index for index, one in enumerate(without.sums) if one.shape == (2, 3))
+    share = vars(table._shares(table._records(data)))["means"]
+    for row in (EXTREME, PLAIN, MISSING):
+        somebody = pd.DataFrame([{**row, "ill": "no"}])
+        neighbour = Replay(table, pd.concat([data, somebody], ignore_index=True), without.outputs)
+        gap = neighbour.sums[place] - without.sums[place]
+        loss = float(np.sum(gap**2)) / float(without.noises[place].continuous_covariance)
+        assert loss <= share * without.shift**2
+    assert not gap[:, [0, 2]].any(), "a missing cell has a score of zero"
 
 
 def test_cells_are_a_partition() -> None:

@@ -55,7 +55,7 @@ SCORE_REACH = 4.0  # deviations, per column, within which scores lie
 def sampler_error(classes: int, columns: int) -> float:
     """Total variation of all draws: a bound that no release changes."""
     cells = columns * (3 * FIRST_CELLS_MOST + classes * (2 * MOST_CELLS + MOST_VALUES + FIRST_CELLS_MOST))
-    moments = classes * (16 + 4 * (2 + 2 * columns + columns**2))
+    moments = classes * (16 + 1 + columns + 4 * (2 + 2 * columns + columns**2))
     return SAMPLER_RESERVE * (cells + moments + classes)
 
 

@@ -80,7 +80,7 @@ class SyntheticModel:
 
 
 def _even(generator: np.random.Generator, count: int) -> Floats:
-    """Uniform numbers, one in each of as many equal parts of [0, 1], in random order: shares come out as they should."""
+    """Uniform numbers, one in each of as many equal parts of [0, 1], in random order: shares come out right."""
     return np.asarray((generator.permutation(count) + generator.random(count)) / max(count, 1))
 
 
