@@ -194,7 +194,14 @@ FIELDS = (
     "format version release privacy_unit adjacency guarantee composition epsilon delta delta_upper assumptions "
     "parameters dominating sampler account dataset library_version"
 )
-SYMMETRIC = {"add-remove": False, "replace": True, "label-graph": False, "l2-ball": True, "event": True}
+SYMMETRIC = {
+    "add-remove": False,
+    "replace": True,
+    "label-graph": False,
+    "l2-ball": True,
+    "event": True,
+    "steps": True,
+}
 
 
 def check_form(record: dict[str, Any]) -> None:
@@ -268,6 +275,10 @@ def check_adjacency(record: dict[str, Any]) -> dict[str, Any]:
     elif kind == "event":
         if not number(known, "size") > 0 or whole(known, "length", 1, 2**1023) < 1:
             raise NoCertificate("the event has no size")
+    elif kind == "steps":
+        counts = (whole(known, name, 1, 2**1023) for name in ("takes", "apart"))
+        if not number(known, "size") > 0 or min(counts) < 1:
+            raise NoCertificate("the steps that may change have no size")
     elif kind == "label-graph":
         edges: Any = known.get("edges")
         good = isinstance(edges, list) and edges and all(isinstance(edge, list) and len(edge) == 2 for edge in edges)

@@ -41,6 +41,7 @@ from gaussveil.mechanisms import PrivatePCA as PrivatePCA
 from gaussveil.mechanisms import PrivateSketch as PrivateSketch
 from gaussveil.mechanisms import PrivateSpectrum as PrivateSpectrum
 from gaussveil.mechanisms import Quantile as Quantile
+from gaussveil.mechanisms import RunningTotal as RunningTotal
 from gaussveil.mechanisms import Share as Share
 from gaussveil.mechanisms import Sum as Sum
 from gaussveil.mechanisms import SyntheticTable as SyntheticTable

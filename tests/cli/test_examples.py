@@ -35,7 +35,11 @@ def commands(group: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 DOCS = dict(commands(typer.main.get_command(app)))
 
-SERVED = {"stream run": "private.jsonl", "stream fleet": "sums.jsonl"}  # until stdin ends, and where answers go
+SERVED = {
+    "stream run": "private.jsonl",
+    "stream fleet": "sums.jsonl",
+    "stream total": "totals.jsonl",
+}  # until stdin ends, and where answers go
 
 # What has to be run first, by the examples of other commands.
 BEFORE = {
@@ -87,7 +91,7 @@ def prepare(command: str, folder: Path) -> None:
         (meter,) = json.loads((folder / "meter.json").read_text(encoding="utf-8"))["meters"]
         reading = json.dumps({"meter": meter["name"], "seq": 0, "kw": 0.4})
         (folder / "readings.jsonl").write_text(reading + "\n", encoding="utf-8")
-    if command == "stream fleet":
+    if command in ("stream fleet", "stream total"):
         (folder / "names.txt").write_text("a\nb\n", encoding="utf-8")
         readings = [json.dumps({"meter": "a", "seq": period, "kw": 0.4}) for period in range(2)]
         (folder / "readings.jsonl").write_text("\n".join(readings), encoding="utf-8")

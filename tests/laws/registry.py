@@ -23,6 +23,7 @@ from .spectral_cases import fleet, registers, spectral, stream, trajectory
 from .synthetic_cases import synthetic
 from .table_cases import table_curve, table_profile, table_quantile, table_rows
 from .table_found_cases import table_discovery, table_ranges
+from .total_cases import running_total
 
 Matrix = NDArray[np.float64]
 
@@ -111,6 +112,7 @@ CASES = (
     MechanismCase(**stream("stream, energy", purpose="energy", balance=(0.3, 0.4))),
     MechanismCase(**registers("stream, registers"), slow=True),
     MechanismCase(**fleet("fleet")),
+    MechanismCase(**running_total("running total")),
     MechanismCase(**sketch("sketch")),
     MechanismCase(
         **moments("linear regression", PrivateLinearRegression, ("1", "x", "y", "xx", "xy", "yy")), slow=True

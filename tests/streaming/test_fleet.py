@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gaussveil.errors import GaussveilError, SourceError
-from gaussveil.mechanisms import MeterFleet
+from gaussveil.mechanisms import MeterFleet, RunningTotal
 from gaussveil.streaming import FleetGateway, Message
 from gaussveil.streaming.gateway import Answer
 from gaussveil.streaming.mqtt import MqttGateway
@@ -114,6 +114,26 @@ def test_what_a_transport_keeps_sending_is_said_once_until_the_next_start(tmp_pa
     gateway.state.close()
     again = FleetGateway(tmp_path)
     assert again.answer(messages(("b", 2, 0.5)))[0].runs[0][1].tolist() == again.fleet.outputs
+    again.state.close()
+
+
+def test_a_running_total_is_said_once_kept_until_delivered_and_goes_on_after_a_crash(tmp_path: Path) -> None:
+    made = RunningTotal(steps=100, epsilon=5.0, delta=1e-5, limits=(0.0, 1.0), keep=0)
+    gateway = FleetGateway(tmp_path, fleet=made, meters=NAMES, name="bill")
+    for period in range(5):
+        (answer,) = gateway.answer(messages(("a", period, 0.5)))
+    (run,) = answer.runs
+    assert (run[0], len(run[1])) == (0, 4)  # nothing was delivered: all of it is said again
+    gateway.state.close()
+    again = FleetGateway(tmp_path)
+    assert isinstance(again.fleet, RunningTotal)
+    (answer,) = again.answer(messages(("b", 4, 0.5)))
+    assert answer.runs[0][1].tolist() == run[1].tolist()
+    again.confirm(answer)
+    assert again.health()["unconfirmed"] == 0
+    (later,) = again.answer(messages(("a", 6, 0.5)))
+    assert [(first, len(sums)) for first, sums in later.runs] == [(4, 2)]
+    assert len(again.fleet.outputs) <= 3
     again.state.close()
 
 

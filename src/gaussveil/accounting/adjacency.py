@@ -20,8 +20,9 @@ _KINDS = {
     "label-graph": "the label of one {unit} changes along an edge of a public graph of {edges} ordered edges",
     "l2-ball": "the {space} of one {unit} moves by at most {radius:g} in l2 norm",
     "event": "one {unit} changes in at most {length:d} consecutive samples, each by at most {size:g}",
+    "steps": "one {unit} changes in at most {takes:d} samples, {apart:d} or more apart, each by at most {size:g}",
 }
-_SYMMETRIC = frozenset({"replace", "l2-ball", "event"})
+_SYMMETRIC = frozenset({"replace", "l2-ball", "event", "steps"})
 SPACES = ("spectrum", "trajectory", "vector")
 
 
@@ -35,6 +36,10 @@ def _check_parameters(kind: str, parameters: Mapping[str, object]) -> None:
     elif kind == "event":
         checks.positive("size", parameters.get("size"))
         checks.whole("length", parameters.get("length"))
+    elif kind == "steps":
+        checks.positive("size", parameters.get("size"))
+        checks.whole("takes", parameters.get("takes"))
+        checks.whole("apart", parameters.get("apart"))
 
 
 def _check_edges(edges: object) -> None:
@@ -99,6 +104,12 @@ class Adjacency:
         found = checks.real("length", length)  # a whole number written as a float will do
         whole = int(found) if found.is_integer() else length
         return cls("event", unit, True, {"length": whole, "size": checks.positive("size", size)})
+
+    @classmethod
+    def steps(cls, takes: int, apart: int, size: float, unit: str = "trajectory") -> Adjacency:
+        """Two trajectories that differ in at most `takes` samples, `apart` or more apart, each by at most `size`."""
+        counts = {"takes": checks.whole("takes", takes), "apart": checks.whole("apart", apart)}
+        return cls("steps", unit, True, {**counts, "size": checks.positive("size", size)})
 
     @property
     def edge_count(self) -> int | None:

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from gaussveil.accounting.batch_allocation import BallsInBins, CyclicPoisson, binned
+from gaussveil.accounting.buffered_toeplitz import MOST_STEPS as MOST_STREAMED
+from gaussveil.accounting.buffered_toeplitz import falls, sensitivity
 from gaussveil.accounting.noise_design import NoiseDesign
 from gaussveil.accounting.relation import RELATIONS, REPLACE
 from gaussveil.accounting.strategies import NamedStrategy
@@ -36,7 +38,8 @@ class MatrixMechanism(NoiseDesign):
     """Training with correlated noise: strategy times clipped gradients, plus independent noise.
 
     Arguments:
-        strategy: a square, lower triangular matrix, one row and column a step; or `BandMF` or `BLT`.
+        strategy: a square, lower triangular matrix, one row and column a step; or `BandMF` or `BLT`, the latter of
+            up to 4 million steps where nothing is random.
         noise_multiplier: standard deviation of the independent noise over the clipping norm.
         takes: the most steps a record is in; None for as many as the separation allows.
         separation: the least distance of two such steps.
@@ -53,7 +56,11 @@ class MatrixMechanism(NoiseDesign):
     allocation: CyclicPoisson | BallsInBins | None = None
 
     def __post_init__(self) -> None:
-        given = self.strategy.matrix() if isinstance(self.strategy, NamedStrategy) else self.strategy
+        given = self.strategy
+        if isinstance(given, NamedStrategy):
+            if given.steps > MOST_STEPS:
+                return  # its first column says all that is needed without sampling
+            given = given.matrix()
         strategy = real_array("strategy", given).astype(np.float64)
         strategy.flags.writeable = False
         object.__setattr__(self, "strategy", strategy)
@@ -93,12 +100,31 @@ class MatrixMechanism(NoiseDesign):
 
     @cached_property
     def _matrix(self) -> Floats:
+        if isinstance(self.strategy, NamedStrategy):
+            refuse("strategy", f"of at most {MOST_STEPS} steps here", f"one of {self.strategy.steps}")
         matrix: Floats = self.strategy
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not 0 < matrix.shape[0] <= MOST_STEPS:
             refuse("strategy", f"a square matrix of at most {MOST_STEPS} rows", f"shape {matrix.shape}")
         if not np.all(np.isfinite(matrix)) or np.any(np.triu(matrix, 1)) or not np.any(matrix):
             refuse("strategy", "finite, lower triangular and not zero", "another one")
         return matrix
+
+    @cached_property
+    def _steps(self) -> int:
+        return self.strategy.steps if isinstance(self.strategy, NamedStrategy) else len(self._matrix)
+
+    @cached_property
+    def _falling(self) -> Floats | None:
+        """The first column, where the strategy is Toeplitz, nowhere negative and falls from the diagonal on."""
+        if isinstance(self.strategy, NamedStrategy):
+            column = np.zeros(self._steps)
+            coefficients = self.strategy.coefficients()
+            column[: coefficients.size] = coefficients
+        else:
+            if not np.array_equal(self._matrix[1:, 1:], self._matrix[:-1, :-1]):
+                return None
+            column = self._matrix[:, 0]
+        return column if falls(column) else None
 
     @property
     def bands(self) -> int:
@@ -114,14 +140,17 @@ class MatrixMechanism(NoiseDesign):
         return np.asarray(np.abs(matrix.T @ matrix) + slack)
 
     def _most(self) -> int:
-        steps, apart = len(self._matrix), whole("separation", self.separation, f"[1, {MOST_STEPS}]")
-        allowed = -(-steps // apart)
-        return allowed if self.takes is None else min(whole("takes", self.takes, f"[1, {MOST_STEPS}]"), allowed)
+        apart = whole("separation", self.separation, f"[1, {MOST_STREAMED}]")
+        allowed = -(-self._steps // apart)
+        return allowed if self.takes is None else min(whole("takes", self.takes, f"[1, {MOST_STREAMED}]"), allowed)
 
     @cached_property
     def sensitivity(self) -> float:
         """How far one record can move the strategy's product, at most; what is computed is rounded up."""
-        most, apart, gram = self._most(), self.separation, self._gram
+        most, apart = self._most(), self.separation
+        if self._falling is not None:
+            return sensitivity(self._falling, most, apart)
+        gram = self._gram
         if self.periodic:
             patterns = [np.arange(start, len(gram), apart)[:most] for start in range(len(gram))]
             square = max(float(gram[np.ix_(pattern, pattern)].sum()) for pattern in patterns)
@@ -139,6 +168,8 @@ class MatrixMechanism(NoiseDesign):
     @property
     def exact(self) -> bool:
         """Whether some records move it as far as that; elsewhere it is an upper bound."""
+        if self._falling is not None:
+            return True
         if not self.periodic:
             together = self._together
             return not np.any(together - np.diag(np.diag(together)))

@@ -11,15 +11,17 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import scipy
 
-from gaussveil.checks import whole
+from gaussveil.accounting.buffered_toeplitz import ERRORS, MEAN, MOST_BUFFERS, Buffers, best_buffers
+from gaussveil.accounting.buffered_toeplitz import MOST_STEPS as MOST_STREAMED
+from gaussveil.checks import one_of, whole
 from gaussveil.typing import Floats
 
 MOST_STEPS = 8192
-MOST_BUFFERS = 10
 ITERATIONS = 200
 
 
@@ -28,16 +30,18 @@ class NamedStrategy:
     """A strategy for so many steps."""
 
     steps: int
+    most: ClassVar[int] = MOST_STEPS
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "steps", whole("steps", self.steps, f"[1, {MOST_STEPS}]"))
+        object.__setattr__(self, "steps", whole("steps", self.steps, f"[1, {self.most}]"))
 
     @abstractmethod
     def coefficients(self) -> Floats:
         """The first column, from the diagonal downwards."""
 
     def matrix(self) -> Floats:
-        """The whole strategy."""
+        """The whole strategy, for at most 8,192 steps."""
+        whole("steps", self.steps, f"[1, {MOST_STEPS}]")
         column = np.zeros(self.steps)
         given = self.coefficients()[: self.steps]
         column[: given.size] = given
@@ -76,48 +80,42 @@ class BandMF(NamedStrategy):
             slopes = -2.0 * falls[self.steps : self.steps + bands - 1]
             return math.log(error) + math.log(norm), slopes / error + 2.0 * free / norm
 
-        return np.concatenate([[1.0], _least(error_and_slope, start[1:], jacobian=True)])
+        return np.concatenate([[1.0], _least(error_and_slope, start[1:])])
 
 
 @dataclass(frozen=True)
 class BLT(NamedStrategy):
     """Buffered linear Toeplitz: c_0 = 1, c_t = sum of scale_d decay_d^(t - 1) over a few buffers d.
 
-    Dvijotham, McMahan, Pillutla, Steinke, Thakurta 2024, Efficient and Near-Optimal Noise Generation.
+    Dvijotham, McMahan, Pillutla, Steinke, Thakurta 2024, Efficient and Near-Optimal Noise Generation. It is chosen for
+    records in at most `takes` steps, `separation` apart; None for as many as the separation allows. `error` is that of
+    the "mean" of all sums, of the "last" one, or of "both".
     """
 
     buffers: int = 4
+    takes: int | None = 1
+    separation: int = 1
+    error: str = MEAN
+    most: ClassVar[int] = MOST_STREAMED
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "buffers", whole("buffers", self.buffers, f"[1, {MOST_BUFFERS}]"))
+        object.__setattr__(self, "separation", whole("separation", self.separation, f"[1, {self.most}]"))
+        if self.takes is not None:
+            object.__setattr__(self, "takes", whole("takes", self.takes, f"[1, {self.most}]"))
+        one_of("error", self.error, ERRORS)
+
+    @property
+    def found(self) -> Buffers:
+        """The buffers."""
+        allowed = -(-self.steps // self.separation)
+        takes = allowed if self.takes is None else min(self.takes, allowed)
+        return best_buffers(self.steps, self.buffers, takes, self.separation, self.error)
 
     def coefficients(self) -> Floats:
-        """As many as there are steps; what would be below 1e-300 is nothing."""
-        scales, decays = self._scales_and_decays()
-        powers = decays ** np.arange(self.steps - 1)[:, None]
-        return np.concatenate([[1.0], powers @ scales])
-
-    def _scales_and_decays(self) -> tuple[Floats, Floats]:
-        # The arcsine law in pieces that shrink towards 1: the mass of each, and a point in its middle.
-        ends = 1.0 - np.concatenate([np.geomspace(1.0, 1.0 / self.steps, self.buffers + 1)[:-1], [0.0]])
-        masses = np.diff(2.0 / np.pi * np.arcsin(np.sqrt(ends)))
-        decays = np.minimum(1.0 - np.sqrt((1.0 - ends[:-1]) * np.maximum(1.0 - ends[1:], 0.3 / self.steps)), 1 - 1e-9)
-        start = np.concatenate([np.log(masses * np.maximum(decays, 0.1)), _logit(np.maximum(decays, 0.05))])
-
-        def error(free: Floats) -> float:
-            scales, decays = np.exp(free[: self.buffers]), scipy.special.expit(free[self.buffers :])
-            below = np.poly(decays)  # the series is 1 + x sum scale / (1 - decay x), a quotient of polynomials
-            above = below.copy()
-            for index, scale in enumerate(scales):
-                above[1:] += scale * np.poly(np.delete(decays, index))
-            summed = scipy.signal.lfilter(below, above, np.ones(self.steps))
-            column = scipy.signal.lfilter(above, below, np.eye(1, self.steps)[0])
-            squares = np.clip(summed, -1e100, 1e100) ** 2
-            return math.log(float(np.arange(self.steps, 0, -1) @ squares)) + math.log(float(column @ column))
-
-        free = _least(error, start, jacobian=False)
-        return np.exp(free[: self.buffers]), scipy.special.expit(free[self.buffers :])
+        """As many as there are steps."""
+        return self.found.coefficients(self.steps)
 
 
 def _square_root(size: int) -> Floats:
@@ -126,13 +124,9 @@ def _square_root(size: int) -> Floats:
     return np.concatenate([[1.0], np.cumprod((2.0 * steps - 1.0) / (2.0 * steps))])
 
 
-def _logit(values: Floats) -> Floats:
-    return np.asarray(np.log(values) - np.log1p(-values))
-
-
-def _least(error: Callable[[Floats], object], start: Floats, *, jacobian: bool) -> Floats:
-    """Where an error is least, near the start; with slopes no coefficient is negative."""
-    bounds = [(0.0, None)] * start.size if jacobian else [(-30.0, 30.0)] * start.size
+def _least(error_and_slope: Callable[[Floats], object], start: Floats) -> Floats:
+    """Where an error is least, near the start, with no coefficient below zero."""
+    bounds = [(0.0, None)] * start.size
     options = {"maxiter": ITERATIONS, "maxfun": 20 * ITERATIONS}
-    found = scipy.optimize.minimize(error, start, jac=jacobian, method="L-BFGS-B", bounds=bounds, options=options)
+    found = scipy.optimize.minimize(error_and_slope, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return np.asarray(found.x)

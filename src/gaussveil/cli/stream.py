@@ -25,6 +25,7 @@ from gaussveil.cli.options import (
 from gaussveil.cli.output import EXIT_CODE_HELP, tell
 from gaussveil.cli.stream_run import FleetTransport, run
 from gaussveil.cli.stream_spark import spark
+from gaussveil.cli.stream_total import total
 from gaussveil.cli.tables import Engine, EngineOption, HomesTable, TableAddress, local_file
 from gaussveil.errors import GaussveilError, ParameterError
 
@@ -37,6 +38,7 @@ stream_app = typer.Typer(
 )
 stream_app.command("run", epilog=EXIT_CODE_HELP)(run)
 stream_app.command("spark", epilog=EXIT_CODE_HELP)(spark)
+stream_app.command("total", epilog=EXIT_CODE_HELP)(total)
 
 
 @stream_app.command("fleet", epilog=EXIT_CODE_HELP)

@@ -22,6 +22,7 @@ from gaussveil.mechanisms.regression.linear import PrivateLinearRegression as Pr
 from gaussveil.mechanisms.regression.linear import regress as regress
 from gaussveil.mechanisms.regression.logistic import PrivateLogisticRegression as PrivateLogisticRegression
 from gaussveil.mechanisms.regression.moments import NoisyMoments as NoisyMoments
+from gaussveil.mechanisms.running_total.total import RunningTotal as RunningTotal
 from gaussveil.mechanisms.spectral import PrivateSpectrum as PrivateSpectrum
 from gaussveil.mechanisms.spectral import calibrate_ball as calibrate_ball
 from gaussveil.mechanisms.synthetic.table import SyntheticTable as SyntheticTable

@@ -104,18 +104,7 @@ class MeterFleet(MeterStream):
 
     def _values(self, readings: Any, order: Sequence[str]) -> Floats:
         """One row per period, one column per meter."""
-        table = ordered_table(readings, order)
-        names = list(getattr(readings, "column_names", getattr(readings, "columns", ())))
-        if len(set(names)) < len(names):
-            raise ParameterError("columns must be one per meter: a name stands twice, and its meter would count twice.")
-        if table is not readings:
-            return np.column_stack([column.to_numpy() for column in table.columns])
-        values = readings_array("readings", readings).astype(np.float64)
-        if values.ndim != 2 or values.shape[1] < 1:
-            raise ParameterError(f"readings must be periods by meters. Got {values.ndim} axes.")
-        largest = max(map(abs, self.design_.limits)) / self.design_.filter.input_grid
-        checks.whole("the number of meters", values.shape[1], f"[1, {int(LARGEST_SUM / largest)}]")
-        return values
+        return meter_columns(readings, order, self.design_.limits, self.design_.filter.input_grid)
 
     def _steps(self, values: Floats) -> Integers:
         """Whole numbers: sums are exact, in any order."""
@@ -126,6 +115,13 @@ class MeterFleet(MeterStream):
         if self.design_.readings:
             self.outputs += outputs.tolist()
         return outputs
+
+    def released(self, first: int) -> Floats:
+        """The sums of period `first` and later ones."""
+        return np.array(self.outputs[first:])
+
+    def hold(self, first: int) -> None:
+        """Keep the sums from a period on: all are kept, so that any window may be asked for."""
 
     def window(self, first: int, last: int) -> WindowEnergy:
         """Energy of the periods [first, last) that were released; free, being post-processing."""
@@ -155,6 +151,25 @@ class MeterFleet(MeterStream):
         lags = self.design_.filter.noise_lags((count - 1) * length + 1)[::length]
         variance = float(lags[0] + 2 * np.arange(count - 1, 0, -1) @ lags[1:] / count) / count
         return FleetForecast(mean[:ahead], math.sqrt(variance))
+
+
+def meter_columns(
+    readings: Any, order: Sequence[str], limits: tuple[float, float], grid: float, *, alone: bool = False
+) -> Floats:
+    """Readings as one row per period and one column per meter; of one meter `alone` also one number per period."""
+    table = ordered_table(readings, order)
+    names = list(getattr(readings, "column_names", getattr(readings, "columns", ())))
+    if len(set(names)) < len(names):
+        raise ParameterError("columns must be one per meter: a name stands twice, and its meter would count twice.")
+    if table is not readings:
+        return np.column_stack([column.to_numpy() for column in table.columns])
+    values = readings_array("readings", readings).astype(np.float64)
+    if alone and values.ndim == 1:
+        return values
+    if values.ndim != 2 or values.shape[1] < 1:
+        raise ParameterError(f"readings must be periods by meters. Got {values.ndim} axes.")
+    checks.whole("the number of meters", values.shape[1], f"[1, {int(LARGEST_SUM / (max(map(abs, limits)) / grid))}]")
+    return values
 
 
 @lru_cache

@@ -1,5 +1,7 @@
 """Live sums of a fleet: messages of its meters in, one private sum per period out, over lines, MQTT, Kafka or Spark.
 
+Or its running total, the sum of all periods so far (`RunningTotal`), by the same rules.
+
 - A meter counts periods from 0; of two readings of one meter and period the first counts.
 - A period is closed when a reading of the period `patience` later has arrived from any meter. Who has not sent by then
   counts as missing, what comes later is late: names and sequence numbers, all public, decide.
@@ -24,6 +26,8 @@ from gaussveil.accounting.canonical import parse_json
 from gaussveil.errors import FormatError, SourceError
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil.mechanisms.meter_fleet import MeterFleet
+from gaussveil.mechanisms.running_total.total import FORMAT as TOTAL_FORMAT
+from gaussveil.mechanisms.running_total.total import RunningTotal
 from gaussveil.streaming.gateway import COUNTED, LARGEST_SEQUENCE, REASONS, Answer, Message, MessageGateway
 from gaussveil.streaming.mark import Mark
 from gaussveil.streaming.meters import check_name
@@ -64,7 +68,7 @@ class FleetGateway(MessageGateway):
         self,
         folder: str | os.PathLike[str],
         *,
-        fleet: MeterFleet | None = None,
+        fleet: MeterFleet | RunningTotal | None = None,
         meters: Sequence[str] = (),
         name: str = "fleet",
         patience: int = 1,
@@ -90,13 +94,15 @@ class FleetGateway(MessageGateway):
             raise
         self._handed_over = self._confirmed
 
-    def _begin(self, fleet: MeterFleet | None, meters: Sequence[str], name: str, patience: int) -> None:
+    def _begin(self, fleet: MeterFleet | RunningTotal | None, meters: Sequence[str], name: str, patience: int) -> None:
         if fleet is None or not meters or len(set(meters)) != len(meters):
             raise SourceError("the folder holds no fleet yet: give one, and its meters, each name once.")
         for one in (*meters, name):
             check_name(one)
         self.name, self.patience = name, checks.whole("patience", patience)
-        self.fleet, self.state.identity, self._confirmed = fleet, os.urandom(16).hex(), 0
+        self.fleet: MeterFleet | RunningTotal = fleet
+        self.state.identity, self._confirmed = os.urandom(16).hex(), 0
+        fleet.hold(0)
         self.state.mark = Mark.claim(self._mark, self.state.identity, (0, 0), anew=False, fresh=True)
         self._rows = {meter: row for row, meter in enumerate(meters)}
         fleet.open()
@@ -139,7 +145,7 @@ class FleetGateway(MessageGateway):
         if rows.size:
             self._save()
         self.broken = False
-        sums = np.array(self.fleet.outputs[first:])
+        sums = self.fleet.released(first)
         return (first, sums) if sums.size else None
 
     def _close(self, periods: range) -> None:
@@ -181,7 +187,8 @@ class FleetGateway(MessageGateway):
 
     def _confirm(self, first: int, end: int) -> None:
         if first <= self._confirmed:  # never past a sum that was not delivered
-            self._confirmed = max(self._confirmed, end)  # on the disk with the next group: sent twice at worst
+            self._confirmed = max(self._confirmed, end)
+            self.fleet.hold(self._confirmed)  # on the disk with the next group: sent twice at worst
 
     def hand_over(self, answer: Answer) -> None:
         """Its sums are not said again before the next start."""
@@ -198,7 +205,7 @@ class FleetGateway(MessageGateway):
             **{name: self.counters[name] for name in COUNTS},
             "malformed": sum(reasons.values()),
             **reasons,
-            "unconfirmed": len(self.fleet.outputs) - self._confirmed,
+            "unconfirmed": self.fleet.released(self._confirmed).size,
             "readings_left": self.fleet.design_.sample_limit - self.fleet.index,
         }
 
@@ -234,10 +241,11 @@ class FleetGateway(MessageGateway):
     def _load(self) -> None:
         try:
             record: Any = parse_json(self._file.read_text(encoding="utf-8"), "the fleet")
-            fleet = MeterFleet.from_record(record["fleet"])
-            assert isinstance(fleet, MeterFleet)
-            self.fleet, self.name, self.patience = fleet, str(record["name"]), int(record["patience"])
+            kind = RunningTotal if record["fleet"].get("format") == TOTAL_FORMAT else MeterFleet
+            self.fleet = kind.from_record(record["fleet"])
+            self.name, self.patience = str(record["name"]), int(record["patience"])
             self.state.identity, self._confirmed = str(record["identity"]), int(record["confirmed"])
+            self.fleet.hold(self._confirmed)
             self._rows = {str(meter): row for row, meter in enumerate(record["meters"])}
             self._newest, self._saves = int(record["newest"]), int(record.get("saves", 0))
             for period, table in record["open"].items():

@@ -233,8 +233,8 @@ def design_stream(
         shape = filter_shapes.spectrum_shape(private_psd, request.sample_period, *request.reduction)
     else:
         shape = StreamFilter(white=1.0)
-    shape = _fine_enough(shape, promise, samples)
-    error = _sampler_error(shape, samples)
+    shape = fine_enough(shape, promise, samples)
+    error = stream_sampler_error(shape, samples)
     mean_shift = calibration.mean_shift_for(promise.epsilon, promise.ideal_delta(error))
     share = billing_shares()["stream"] if purpose == "billing" else 1.0
     smallest = 1.0 if purpose == "spectrum" else 0.0  # the private spectrum's own noise, or more
@@ -310,10 +310,11 @@ def _rounded(hidden: HiddenChange, step: float, samples: int) -> HiddenChange:
     return replace(hidden, l2_ball=hidden.l2_ball + step * math.sqrt(samples))
 
 
-def _fine_enough(shape: StreamFilter, promise: Promise, samples: int) -> StreamFilter:
+def fine_enough(shape: StreamFilter, promise: Promise, samples: int) -> StreamFilter:
+    """The filters on the coarsest lattice whose sampler's error the promise can pay for."""
     for width in WIDTHS:
         shape = shape.at_width(width)
-        error = _sampler_error(shape, samples)
+        error = stream_sampler_error(shape, samples)
         if sampler_delta(promise.epsilon, error) <= SAMPLER_PART * promise.delta:
             return shape
     raise unaffordable_sampler(
@@ -324,7 +325,7 @@ def _fine_enough(shape: StreamFilter, promise: Promise, samples: int) -> StreamF
     )
 
 
-def _sampler_error(shape: StreamFilter, samples: int) -> float:
+def stream_sampler_error(shape: StreamFilter, samples: int) -> float:
     """Total variation over the whole stream: twice the samples, so that restarts and registers are paid for, too."""
     return 1.5 * shape.total_variation(2 * samples)
 

@@ -17,17 +17,15 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gaussveil.accounting import Account, Certificate, Release
-from gaussveil.accounting.canonical import parse_json
 from gaussveil.containers import library_of, like, readings_array
 from gaussveil.errors import AssumptionError, FormatError, NumericalError, ParameterError
-from gaussveil.mechanisms.meter_stream import continuation
+from gaussveil.mechanisms.meter_stream.continued import WARNING, Continued
 from gaussveil.mechanisms.meter_stream.design import (
     ALONE,
     HOURS_PER_YEAR,
@@ -44,12 +42,11 @@ from gaussveil.mechanisms.meter_stream.filter_shapes import REDUCTION
 from gaussveil.mechanisms.meter_stream.history import released_spectrum, shift_of
 from gaussveil.mechanisms.meter_stream.record import check_paid, design_from_dict, design_to_dict, stream_plan
 from gaussveil.mechanisms.meter_stream.registers import Energy, RegisterBank, register_bank
-from gaussveil.mechanisms.release_path import Mechanism, Promise, check_generator
+from gaussveil.mechanisms.release_path import Promise, check_generator
 from gaussveil.mechanisms.source_rows import ordered_vector
 from gaussveil.mechanisms.spectral import PrivateSpectrum
-from gaussveil.noise import Generator, default_generator
+from gaussveil.noise import Generator
 from gaussveil.noise.stream_filter import FilterBank, to_steps
-from gaussveil.shown import Told
 from gaussveil.timeseries import NoisySum
 from gaussveil.timeseries.clock import hours
 from gaussveil.typing import Floats, Integers
@@ -57,10 +54,9 @@ from gaussveil.typing import Floats, Integers
 FORMAT = "gaussveil meter stream"
 VERSION = 1
 REPEATED_EVENTS = 30
-WARNING = "contains private state: whoever reads it can take the noise off the stream"
 
 
-class MeterStream(Told, Mechanism):
+class MeterStream(Continued):
     """A private stream of one meter; make one with `MeterStream.design`.
 
     >>> stream = MeterStream.design(sample_period="5min", epsilon=1.0, delta=1e-5, event=(0.5, "1h"))
@@ -74,6 +70,7 @@ class MeterStream(Told, Mechanism):
     """
 
     mechanism = "meter stream"
+    kept_as = "meter stream"
     released_as = "readings"
 
     def __init__(
@@ -93,7 +90,6 @@ class MeterStream(Told, Mechanism):
         self._bank: FilterBank
         self._registers: RegisterBank
         self._index = 0
-        self._waiting: continuation.Continuation | None = None  # a saved state that nobody went on from yet
 
     def _facts(self) -> dict[str, str]:
         return self.design_.facts()
@@ -177,20 +173,6 @@ class MeterStream(Told, Mechanism):
         return self.certificate_
 
     @property
-    def is_open(self) -> bool:
-        """Whether the stream was debited and drawing began."""
-        return hasattr(self, "certificate_")
-
-    @property
-    def certificate(self) -> Certificate:
-        """The certificate of an opened stream."""
-        if not self.is_open:
-            raise AssumptionError(
-                "the stream is not open: nothing was spent or drawn yet. Call open() or push() first."
-            )
-        return self.certificate_
-
-    @property
     def index(self) -> int:
         """Readings pushed so far."""
         return self._index
@@ -237,11 +219,10 @@ class MeterStream(Told, Mechanism):
         return self._publish(plan, make, whole=False).value  # the certificate is that of all blocks
 
     def _push(self, values: Floats) -> Floats:
-        if self._process != os.getpid():
-            raise AssumptionError("an open stream cannot go on in a forked process: it would answer readings twice.")
+        self._check_process()
         steps = self._steps(values)
         outputs, source = [np.empty(0, np.int64)], self._source
-        self._claim()
+        self._claim_state()
         for part in self._registers.cuts(self._index, steps):  # a register draws between two readings, block or not
             if self.design_.readings:
                 outputs.append(self._bank.push(part[:, None], source)[0][:, 0])
@@ -250,12 +231,6 @@ class MeterStream(Told, Mechanism):
         if not self.design_.readings:
             return np.full(steps.size, np.nan)
         return np.concatenate(outputs).astype(np.float64) * self.design_.filter.grid
-
-    def _claim(self) -> None:
-        """Go on from what was saved: whoever else does is refused from here on."""
-        if self._waiting is not None:
-            self._waiting.claim()
-            self._waiting = None
 
     def noisy_sums(self) -> list[NoisySum]:
         """The released registers as the receiver's smoother (`gaussveil.smooth`) takes them, in kW times readings."""
@@ -271,19 +246,9 @@ class MeterStream(Told, Mechanism):
         Registers whose window has begun are withheld: their readings are lost in part.
         """
         self.open()
-        self._claim()
+        self._claim_state()
         self._start()
         self._registers.forget(self._index)
-
-    @property
-    def _source(self) -> Generator:
-        if self.generator is None:
-            return default_generator()
-        if not self.generator.is_trusted and self.is_open and self.certificate_.guarantee.kind != "none":
-            raise AssumptionError(
-                "a stream that was certified with secure noise cannot go on with a seeded generator: leave it out."
-            )
-        return self.generator
 
     def _start(self) -> None:
         self._prepare().start(self._source)
@@ -294,14 +259,6 @@ class MeterStream(Told, Mechanism):
         self._bank = FilterBank([self.design_.filter])
         self._registers = register_bank(self.design_)
         return self._bank
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write design, certificate and state to a file of the owner's; this stream or a loaded one goes on from it."""
-        if self._waiting is not None:
-            self._waiting.claim()
-        paid = self.certificate_.release_id if self.is_open else None
-        self._waiting = continuation.save(Path(path), self.to_record(), self.account, paid)
-        return Path(path)
 
     def to_record(self) -> dict[str, Any]:
         """Design, certificate and state as plain values; private."""
@@ -327,23 +284,7 @@ class MeterStream(Told, Mechanism):
         return record
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, generator: Generator | None = None) -> MeterStream:
-        """Inverse of `save`.
-
-        A saved state is continued once, by whoever answers the next reading (`continuation.py`). A second continuation,
-        a copy, an older state and a file that was changed are refused.
-        """
-        try:
-            record: Any = parse_json(Path(path).read_text(encoding="utf-8"), f"the meter stream {path}")
-        except (OSError, UnicodeDecodeError) as error:
-            raise FormatError(f"the meter stream {path} cannot be read: {type(error).__name__}") from error
-        made = cls.from_record(record, str(path), generator=generator)
-        if made.is_open:
-            made._waiting = continuation.saved(Path(path), record, made.account, made.certificate_.release_id)
-        return made
-
-    @classmethod
-    def from_record(cls, record: Any, name: str = "of a file", *, generator: Generator | None = None) -> MeterStream:
+    def from_record(cls, record: Any, name: str = "of a file", *, generator: Generator | None = None) -> Self:
         """Inverse of `to_record`; the record may come from anybody."""
         try:
             if record["format"] != FORMAT or record["version"] != VERSION:

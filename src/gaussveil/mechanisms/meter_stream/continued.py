@@ -1,0 +1,94 @@
+"""What is opened once and goes on for years: one debit, values as they come, and a state that is continued once."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from gaussveil.accounting import Certificate
+from gaussveil.accounting.canonical import parse_json
+from gaussveil.errors import AssumptionError, FormatError
+from gaussveil.mechanisms.meter_stream import continuation
+from gaussveil.mechanisms.release_path import Mechanism
+from gaussveil.noise import Generator, default_generator
+from gaussveil.shown import Told
+
+WARNING = "contains private state: whoever reads it can take the noise off the stream"
+
+
+class Continued(Told, Mechanism):
+    """Base of streams and running totals: whether they are open, where their noise is from, how they are kept."""
+
+    kept_as: ClassVar[str]
+    _waiting: continuation.Continuation | None = None  # a saved state that nobody went on from yet
+    _process: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the stream was debited and drawing began."""
+        return hasattr(self, "certificate_")
+
+    @property
+    def certificate(self) -> Certificate:
+        """The certificate of an opened stream."""
+        if not self.is_open:
+            raise AssumptionError(
+                "the stream is not open: nothing was spent or drawn yet. Call open() or push() first."
+            )
+        return self.certificate_
+
+    @property
+    def _source(self) -> Generator:
+        if self.generator is None:
+            return default_generator()
+        if not self.generator.is_trusted and self.is_open and self.certificate_.guarantee.kind != "none":
+            raise AssumptionError(
+                "a stream that was certified with secure noise cannot go on with a seeded generator: leave it out."
+            )
+        return self.generator
+
+    def _check_process(self) -> None:
+        if self._process != os.getpid():
+            raise AssumptionError("an open stream cannot go on in a forked process: it would answer readings twice.")
+
+    def _claim_state(self) -> None:
+        """Go on from what was saved: whoever else does is refused from here on."""
+        if self._waiting is not None:
+            self._waiting.claim()
+            self._waiting = None
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write design, certificate and state to a file of the owner's; this stream or a loaded one goes on from it."""
+        if self._waiting is not None:
+            self._waiting.claim()
+        paid = self.certificate_.release_id if self.is_open else None
+        self._waiting = continuation.save(Path(path), self.to_record(), self.account, paid)
+        return Path(path)
+
+    @abstractmethod
+    def to_record(self) -> dict[str, Any]:
+        """Design, certificate and state as plain values; private."""
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, generator: Generator | None = None) -> Self:
+        """Inverse of `save`.
+
+        A saved state is continued once, by whoever answers the next reading (`continuation.py`). A second continuation,
+        a copy, an older state and a file that was changed are refused.
+        """
+        what = f"the {cls.kept_as} {path}"
+        try:
+            record: Any = parse_json(Path(path).read_text(encoding="utf-8"), what)
+        except (OSError, UnicodeDecodeError) as error:
+            raise FormatError(f"{what} cannot be read: {type(error).__name__}") from error
+        made = cls.from_record(record, str(path), generator=generator)
+        if made.is_open:
+            made._waiting = continuation.saved(Path(path), record, made.account, made.certificate_.release_id)
+        return made
+
+    @classmethod
+    @abstractmethod
+    def from_record(cls, record: Any, name: str = "of a file", *, generator: Generator | None = None) -> Self:
+        """Inverse of `to_record`; the record may come from anybody."""

@@ -1,0 +1,1 @@
+"""Running totals: their strategy and what it hides, their noise, the totals that are released."""

@@ -1,0 +1,425 @@
+"""A private running total: after every reading the sum of all so far, for a meter or over many, for years.
+
+Released: A (x + C^-1 z) on a public grid, A the lower triangle of ones, C a buffered linear Toeplitz strategy, z white.
+Its error grows with the logarithm of the number of readings, where that of independent noise grows with the root.
+
+Adjacency: one meter changes in at most `takes` readings, `separation` or more apart, each by at most `size`.
+
+Theorem (Denisov and others 2022, Theorem 2.1; with the lattice: docs/mechanisms/running_total.md). All totals together
+are dominated by N(D, 1) against N(0, 1), D the largest norm of C d over the differences d, over the deviation of z.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property, partial
+from typing import Any, Self
+
+import numpy as np
+
+from gaussveil import checks
+from gaussveil.accounting import Account, Certificate
+from gaussveil.accounting.buffered_toeplitz import BOTH
+from gaussveil.errors import AssumptionError, FormatError, ParameterError
+from gaussveil.mechanisms.meter_fleet import meter_columns
+from gaussveil.mechanisms.meter_stream.continued import WARNING, Continued
+from gaussveil.mechanisms.release_path import Mechanism, check_generator
+from gaussveil.mechanisms.running_total.design import (
+    TotalDesign,
+    TotalRequest,
+    check_paid,
+    design_from_dict,
+    design_to_dict,
+    design_total,
+    total_plan,
+)
+from gaussveil.mechanisms.running_total.figures import TotalPlan, figures
+from gaussveil.mechanisms.running_total.noise import TotalNoise
+from gaussveil.noise import Generator
+from gaussveil.noise.stream_filter import to_steps
+from gaussveil.timeseries.clock import hours
+from gaussveil.typing import Floats
+
+FORMAT = "gaussveil running total"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class WindowSum:
+    """The sum of readings [first, last), and the deviation of its error."""
+
+    first: int
+    last: int
+    total: float
+    sd: float
+
+
+@dataclass(frozen=True)
+class WindowMean:
+    """The mean of readings [first, last), and the deviation of its error."""
+
+    first: int
+    last: int
+    mean: float
+    sd: float
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Noise that began before reading `first`, when a total that had begun before `begun` stood at `total` steps."""
+
+    first: int
+    begun: int = 0
+    total: int = 0
+    variance: float = 0.0
+    """Of the total's noise at that time."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RunningTotal(Continued):
+    """Private running totals of one meter, or of many together.
+
+    >>> total = RunningTotal(steps=1024, epsilon=1.0, delta=1e-5, limits=(0.0, 1.0))
+    >>> total.push_many(np.full(1000, 0.5)).shape
+    (1000,)
+    >>> total.current().sd < 20
+    True
+
+    The account is debited once, before the first total. Memory is a number a buffer, and the last week's totals.
+
+    Args:
+        steps: readings that are covered, at most.
+        limits: public range that a reading is clipped to.
+        size: by how much one reading may be changed; all that the limits allow, its absence included, by default.
+        takes: in how many readings a record may be; None for as many as the separation allows: all, at separation 1.
+        separation: how many readings these are apart, at least.
+        every: after so many readings, or hours as text, a new total begins by itself.
+        buffers: numbers of state; five are within a thousandth of the best.
+        minimise: the "mean" squared error of the totals, that of the "last" one, or the product of "both".
+        sample_period: hours between readings, or text; what durations such as "7d" are measured by.
+        keep: how many of the last totals are kept, for windows and means; readings, or hours as text.
+        substitute: public reading that stands for a missing one.
+        account: debited once, before the first total.
+    """
+
+    mechanism = "running total"
+    kept_as = "running total"
+    released_as = "readings"
+    steps: int
+    limits: tuple[float, float] = (0.0, 1.0)
+    size: float | None = None
+    takes: int | None = 1
+    separation: int = 1
+    every: int | str | None = None
+    buffers: int = 5
+    minimise: str = BOTH
+    sample_period: float | str = 1.0
+    keep: int | str | None = "7d"
+    substitute: float = 0.0
+    _design: TotalDesign | None = field(init=False, repr=False, default=None)
+    _index: int = field(init=False, repr=False, default=0)
+    _total: int = field(init=False, repr=False, default=0)
+    _kept: list[int] = field(init=False, repr=False, default_factory=list)
+    _runs: list[_Run] = field(init=False, repr=False, default_factory=list)
+    _held: int | None = field(init=False, repr=False, default=None)
+
+    __repr__ = Mechanism.__repr__
+
+    def _facts(self) -> dict[str, str]:
+        return self.plan()._facts()
+
+    @property
+    def design_(self) -> TotalDesign:
+        """The design, made when it is first asked for; nothing is drawn or spent."""
+        if self._design is None:
+            check_generator(self.generator)
+            period = hours("sample_period", self.sample_period)
+            every = self.steps if self.every is None else _readings("every", self.every, period)
+            if self.keep is not None:
+                _readings("keep", self.keep, period)
+            self._design = design_total(
+                TotalRequest(
+                    promise=self.promise,
+                    steps=self.steps,
+                    every=every,
+                    limits=self.limits,
+                    substitute=self.substitute,
+                    size=self.size,
+                    takes=self.takes,
+                    separation=self.separation,
+                    buffers=self.buffers,
+                    minimise=self.minimise,
+                    sample_period=period,
+                )
+            )
+        return self._design
+
+    def plan(self) -> TotalPlan:
+        """Errors of totals and of a day's and a week's sum, beside other noise; nothing is spent."""
+        return figures(self.design_)
+
+    def open(self) -> Certificate:
+        """Debit and certify; the first `push` does it if nobody did."""
+        if not self.is_open:
+            self._open_with(np.empty(0))
+        return self.certificate_
+
+    @property
+    def index(self) -> int:
+        """Readings pushed so far."""
+        return self._index
+
+    @property
+    def outputs(self) -> list[float]:
+        """The totals that are kept, the newest last."""
+        return [step * self.design_.filter.grid for step in self._kept]
+
+    def released(self, first: int) -> Floats:
+        """The totals after reading `first` and later ones; those that are no longer kept are refused."""
+        begin = self._index - len(self._kept)
+        checks.whole("first", first, f"[{begin}, {self._index}]")
+        return np.array(self._kept[first - begin :], dtype=np.float64) * self.design_.filter.grid
+
+    def hold(self, first: int) -> None:
+        """Keep all totals from reading `first` on, whatever `keep` says, until somebody holds from a later one."""
+        self._held = first
+
+    def push(self, reading: Any) -> float:
+        """The private total with this reading; None or NaN stands for a missing one and is answered all the same.
+
+        Of many meters, a row of readings.
+        """
+        return float(self.push_many([reading])[0])
+
+    def push_many(self, readings: Any, *, order: Sequence[str] = ()) -> Floats:
+        """The totals after each reading of a block; the same as one by one.
+
+        One number per reading, or a row per reading and a column per meter: totals over all meters.
+        """
+        design = self.design_
+        values = meter_columns(readings, order, design.limits, design.filter.input_grid, alone=True)
+        if self._index + len(values) > design.sample_limit:
+            raise AssumptionError(
+                f"the certificate covers {design.sample_limit} readings, not more. Begin a new total."
+            )
+        return self._push(values) if self.is_open else self._open_with(values)
+
+    def _open_with(self, first: Floats) -> Floats:
+        """The first block is drawn inside the transaction, like every other release."""
+
+        def make() -> Floats:
+            self._start()
+            self._begin_run(_Run(0))
+            return self._push(first)
+
+        return self._publish(total_plan(self.design_, self.released_as), make, whole=False).value
+
+    def _push(self, values: Floats) -> Floats:
+        self._check_process()
+        design = self.design_
+        steps = to_steps(values, design.filter.input_grid, *design.limits, design.substitute)
+        if steps.ndim > 1:
+            steps = steps.sum(axis=1)
+        source = self._source
+        self._claim_state()
+        released: list[int] = []
+        while len(released) < len(steps):
+            if self._index % design.every == 0 and self._runs[-1].begun != self._index:
+                self._begin_run(_Run(self._index, self._index))
+            left = design.every - self._index % design.every
+            part = steps[len(released) : len(released) + left]
+            for reading, noise in zip(part.tolist(), self._noise.draw(len(part), source)):
+                self._total += reading + noise
+                released.append(self._total)
+            self._index += len(part)
+        self._keep_last(released)
+        return np.array(released, dtype=np.float64) * design.filter.grid
+
+    def _begin_run(self, run: _Run) -> None:
+        """Noise from here on that has nothing to do with the noise so far."""
+        self._total = run.total
+        self._noise.forget()
+        if self._runs and self._runs[-1].first == run.first:
+            self._runs.pop()
+        self._runs.append(run)
+
+    def _keep_last(self, released: list[int]) -> None:
+        self._kept += released
+        kept = len(self._kept) if self._to_keep is None else self._to_keep
+        if self._held is not None:
+            kept = max(kept, self._index - self._held)
+        del self._kept[: max(0, len(self._kept) - kept)]
+        begin = self._index - len(self._kept)
+        while len(self._runs) > 1 and self._runs[1].first <= begin:
+            del self._runs[0]
+
+    @cached_property
+    def _to_keep(self) -> int | None:
+        if self.keep is None:
+            return None
+        return 1 + _readings("keep", self.keep, hours("sample_period", self.sample_period))
+
+    def current(self) -> WindowSum:
+        """The total as it stands, since it began, and the deviation of its error."""
+        self._check_begun()
+        return WindowSum(
+            self._runs[-1].begun, self._index, self._total * self.design_.filter.grid, math.sqrt(self._variance())
+        )
+
+    def _variance(self) -> float:
+        """Of the total's noise as it stands."""
+        run = self._runs[-1]
+        return run.variance + self.design_.sd(0, self._index - run.first) ** 2
+
+    def window(self, first: int, last: int) -> WindowSum:
+        """The sum of readings [first, last), of those that are kept or since the total began; free: post-processing."""
+        self._check_begun()
+        oldest = self._index - len(self._kept)
+        begin = oldest + 1 if oldest > self._runs[0].first else self._runs[0].first
+        checks.whole("first", first, f"[{min(begin, self._index)}, {self._index}]")
+        checks.whole("last", last, f"[{first + 1}, {self._index}]")
+        return self._sum(first, last)
+
+    def mean(self, last: int | str = "7d") -> WindowMean:
+        """The mean of the last readings, as many or of as many hours, such as a week's; free: post-processing."""
+        samples = _readings("last", last, self.design_.sample_period)
+        found = self.window(self._index - samples, self._index) if samples <= self._index else None
+        if found is None:
+            raise ParameterError(f"last must be at most the {self._index} readings so far. Got {last!r}.")
+        return WindowMean(found.first, found.last, found.total / samples, found.sd / samples)
+
+    def reset(self) -> None:
+        """Begin a new total at 0, at a time that is public; the promise covers it."""
+        self._renew(lambda: _Run(self._index, self._index))
+
+    def restart(self) -> None:
+        """After lost state: the total goes on from the last one released, with independent noise."""
+        self._renew(lambda: replace(self._runs[-1], first=self._index, total=self._total, variance=self._variance()))
+
+    def _renew(self, run: Callable[[], _Run]) -> None:
+        self.open()
+        self._source  # noqa: B018  a generator that may not go on is refused before anything changes
+        self._claim_state()
+        begins = run()
+        self._start()
+        self._begin_run(begins)
+
+    def _sum(self, first: int, last: int) -> WindowSum:
+        steps, variance = 0, 0.0
+        for run, begin, end in self._cut(first, last):
+            steps += self._after(end) - (run.total if begin == run.first else self._after(begin))
+            variance += self.design_.sd(begin - run.first, end - run.first) ** 2
+        return WindowSum(first, last, steps * self.design_.filter.grid, math.sqrt(variance))
+
+    def _cut(self, first: int, last: int) -> list[tuple[_Run, int, int]]:
+        """The window in parts of one run each."""
+        ends = [run.first for run in self._runs[1:]] + [self._index]
+        parts = [(run, max(first, run.first), min(last, end)) for run, end in zip(self._runs, ends)]
+        return [(run, begin, end) for run, begin, end in parts if begin < end]
+
+    def _after(self, index: int) -> int:
+        """The total after so many readings."""
+        return self._kept[index - 1 - (self._index - len(self._kept))]
+
+    def _check_begun(self) -> None:
+        if not self.is_open or not self._index:
+            raise AssumptionError("no reading was pushed yet: there is no total")
+
+    def _start(self) -> None:
+        self._process = os.getpid()
+        self._noise = TotalNoise(self.design_)
+
+    def to_record(self) -> dict[str, Any]:
+        """Design, certificate and state as plain values; private."""
+        record: dict[str, Any] = {
+            "warning": WARNING,
+            "format": FORMAT,
+            "version": VERSION,
+            "design": design_to_dict(self.design_),
+            "keep": self._to_keep,
+            "index": self._index,
+            "open": None,
+            "account": None if self.account is None else [self.account.ledger, self.account.name],
+        }
+        if self.is_open:
+            record["open"] = {
+                "certificate": self.certificate_.to_dict(),
+                "noise": self._noise.state,
+                "total": self._total,
+                "kept": self._kept,
+                "runs": [asdict(run) for run in self._runs],
+            }
+        return record
+
+    @classmethod
+    def from_record(cls, record: Any, name: str = "of a file", *, generator: Generator | None = None) -> Self:
+        """Inverse of `to_record`; the record may come from anybody."""
+        try:
+            if record["format"] != FORMAT or record["version"] != VERSION:
+                raise FormatError(f"{name} is not a running total of version {VERSION}")
+            account = None if record["account"] is None else Account(*record["account"])
+            keep = None if record["keep"] is None else max(0, checks.whole("keep", record["keep"]) - 1)
+            made = cls._of_design(design_from_dict(record["design"]), keep, account, generator)
+            made._index = checks.whole("index", record["index"], "[0, inf)")
+            if record["open"] is not None:
+                made._continue(record["open"])
+            return made
+        except FormatError:  # says itself what is wrong, and quotes nothing of the state
+            raise
+        except (ValueError, KeyError, TypeError) as error:
+            raise FormatError(f"the running total {name} cannot be read: {type(error).__name__}") from error
+
+    def _continue(self, opened: Any) -> None:
+        self.certificate_ = Certificate.from_dict(opened["certificate"])
+        check_paid(self.design_, self.certificate_)
+        self._start()
+        self._noise.go_on([int(value) for value in opened["noise"]])
+        self._total = int(opened["total"])
+        self._kept = [int(value) for value in opened["kept"]]
+        self._runs = [_Run(**run) for run in opened["runs"]]
+        if not self._runs or len(self._kept) > self._index:
+            raise FormatError("the running total does not say since when it goes on")
+
+    @classmethod
+    def _of_design(
+        cls, design: TotalDesign, keep: int | str | None, account: Account | None, generator: Generator | None
+    ) -> Self:
+        made = cls(
+            steps=design.sample_limit,
+            epsilon=design.epsilon,
+            delta=design.delta,
+            limits=design.limits,
+            size=design.size,
+            takes=design.takes,
+            separation=design.separation,
+            every=design.every,
+            buffers=len(design.scales),
+            minimise=design.minimise,
+            sample_period=design.sample_period,
+            keep=keep,
+            substitute=design.substitute,
+            account=account,
+            generator=generator,
+        )
+        made._design = design
+        return made
+
+    def __reduce__(self) -> tuple[Callable[[], RunningTotal], tuple[()]]:
+        # A copy is a new total with its own debit: two continuations of one noise would cancel it.
+        given = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+        return partial(type(self), **given), ()
+
+
+def _readings(name: str, length: int | str, period: float) -> int:
+    """A number of readings; a duration as text in whole readings."""
+    if not isinstance(length, str):
+        return checks.whole(name, length, "[0, inf)" if name == "keep" else "[1, inf)")
+    count = hours(name, length) / period
+    if name == "keep":
+        return math.ceil(count * (1 - 1e-9))
+    if abs(count - round(count)) > 1e-9 * count or count < 1:
+        raise ParameterError(f"{name} must be whole readings of {period:g} h. Got {length!r}.")
+    return round(count)
