@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from typing import Any, Self
 
@@ -37,6 +37,7 @@ from gaussveil.mechanisms.running_total.design import (
     total_plan,
 )
 from gaussveil.mechanisms.running_total.figures import TotalPlan, figures
+from gaussveil.mechanisms.running_total.history import Run, TotalHistory, WindowMean, WindowSum
 from gaussveil.mechanisms.running_total.noise import TotalNoise
 from gaussveil.noise import Generator
 from gaussveil.noise.stream_filter import to_steps
@@ -45,37 +46,6 @@ from gaussveil.typing import Floats
 
 FORMAT = "gaussveil running total"
 VERSION = 1
-
-
-@dataclass(frozen=True)
-class WindowSum:
-    """The sum of readings [first, last), and the deviation of its error."""
-
-    first: int
-    last: int
-    total: float
-    sd: float
-
-
-@dataclass(frozen=True)
-class WindowMean:
-    """The mean of readings [first, last), and the deviation of its error."""
-
-    first: int
-    last: int
-    mean: float
-    sd: float
-
-
-@dataclass(frozen=True)
-class _Run:
-    """Noise that began before reading `first`, when a total that had begun before `begun` stood at `total` steps."""
-
-    first: int
-    begun: int = 0
-    total: int = 0
-    variance: float = 0.0
-    """Of the total's noise at that time."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -120,10 +90,6 @@ class RunningTotal(Continued):
     keep: int | str | None = "7d"
     substitute: float = 0.0
     _design: TotalDesign | None = field(init=False, repr=False, default=None)
-    _index: int = field(init=False, repr=False, default=0)
-    _total: int = field(init=False, repr=False, default=0)
-    _kept: list[int] = field(init=False, repr=False, default_factory=list)
-    _runs: list[_Run] = field(init=False, repr=False, default_factory=list)
     _held: int | None = field(init=False, repr=False, default=None)
 
     __repr__ = Mechanism.__repr__
@@ -170,18 +136,18 @@ class RunningTotal(Continued):
     @property
     def index(self) -> int:
         """Readings pushed so far."""
-        return self._index
+        return self._history.index if self.is_open else 0
 
     @property
     def outputs(self) -> list[float]:
         """The totals that are kept, the newest last."""
-        return [step * self.design_.filter.grid for step in self._kept]
+        return [step * self.design_.filter.grid for step in self._history.kept] if self.is_open else []
 
     def released(self, first: int) -> Floats:
         """The totals after reading `first` and later ones; those that are no longer kept are refused."""
-        begin = self._index - len(self._kept)
-        checks.whole("first", first, f"[{begin}, {self._index}]")
-        return np.array(self._kept[first - begin :], dtype=np.float64) * self.design_.filter.grid
+        begin = self.index - len(self.outputs)
+        checks.whole("first", first, f"[{begin}, {self.index}]")
+        return np.array(self.outputs[first - begin :], dtype=np.float64)
 
     def hold(self, first: int) -> None:
         """Keep all totals from reading `first` on, whatever `keep` says, until somebody holds from a later one."""
@@ -201,18 +167,16 @@ class RunningTotal(Continued):
         """
         design = self.design_
         values = meter_columns(readings, order, design.limits, design.filter.input_grid, alone=True)
-        if self._index + len(values) > design.sample_limit:
-            raise AssumptionError(
-                f"the certificate covers {design.sample_limit} readings, not more. Begin a new total."
-            )
+        if self.index + len(values) > design.sample_limit:
+            raise AssumptionError(f"the certificate covers {design.sample_limit} readings, not more. Begin a new one.")
         return self._push(values) if self.is_open else self._open_with(values)
 
     def _open_with(self, first: Floats) -> Floats:
         """The first block is drawn inside the transaction, like every other release."""
 
         def make() -> Floats:
+            self._history = TotalHistory(self.design_)
             self._start()
-            self._begin_run(_Run(0))
             return self._push(first)
 
         return self._publish(total_plan(self.design_, self.released_as), make, whole=False).value
@@ -225,36 +189,24 @@ class RunningTotal(Continued):
             steps = steps.sum(axis=1)
         source = self._source
         self._claim_state()
-        released: list[int] = []
+        history, released = self._history, list[int]()
         while len(released) < len(steps):
-            if self._index % design.every == 0 and self._runs[-1].begun != self._index:
-                self._begin_run(_Run(self._index, self._index))
-            left = design.every - self._index % design.every
+            if history.index % design.every == 0 and history.runs[-1].begun != history.index:
+                history.begin(history.anew())
+                self._noise.forget()
+            left = design.every - history.index % design.every
             part = steps[len(released) : len(released) + left]
-            for reading, noise in zip(part.tolist(), self._noise.draw(len(part), source)):
-                self._total += reading + noise
-                released.append(self._total)
-            self._index += len(part)
-        self._keep_last(released)
+            noise = self._noise.draw(len(part), source)
+            released += history.add([reading + own for reading, own in zip(part.tolist(), noise)])
+        self._forget()
         return np.array(released, dtype=np.float64) * design.filter.grid
 
-    def _begin_run(self, run: _Run) -> None:
-        """Noise from here on that has nothing to do with the noise so far."""
-        self._total = run.total
-        self._noise.forget()
-        if self._runs and self._runs[-1].first == run.first:
-            self._runs.pop()
-        self._runs.append(run)
-
-    def _keep_last(self, released: list[int]) -> None:
-        self._kept += released
-        kept = len(self._kept) if self._to_keep is None else self._to_keep
-        if self._held is not None:
-            kept = max(kept, self._index - self._held)
-        del self._kept[: max(0, len(self._kept) - kept)]
-        begin = self._index - len(self._kept)
-        while len(self._runs) > 1 and self._runs[1].first <= begin:
-            del self._runs[0]
+    def _forget(self) -> None:
+        """Let go of totals that nobody asked to keep."""
+        if self._to_keep is None:
+            return
+        held = 0 if self._held is None else self._history.index - self._held
+        self._history.forget(max(self._to_keep, held))
 
     @cached_property
     def _to_keep(self) -> int | None:
@@ -264,69 +216,40 @@ class RunningTotal(Continued):
 
     def current(self) -> WindowSum:
         """The total as it stands, since it began, and the deviation of its error."""
-        self._check_begun()
-        return WindowSum(
-            self._runs[-1].begun, self._index, self._total * self.design_.filter.grid, math.sqrt(self._variance())
-        )
-
-    def _variance(self) -> float:
-        """Of the total's noise as it stands."""
-        run = self._runs[-1]
-        return run.variance + self.design_.sd(0, self._index - run.first) ** 2
+        return self._begun().current()
 
     def window(self, first: int, last: int) -> WindowSum:
         """The sum of readings [first, last), of those that are kept or since the total began; free: post-processing."""
-        self._check_begun()
-        oldest = self._index - len(self._kept)
-        begin = oldest + 1 if oldest > self._runs[0].first else self._runs[0].first
-        checks.whole("first", first, f"[{min(begin, self._index)}, {self._index}]")
-        checks.whole("last", last, f"[{first + 1}, {self._index}]")
-        return self._sum(first, last)
+        return self._begun().window(first, last)
 
     def mean(self, last: int | str = "7d") -> WindowMean:
         """The mean of the last readings, as many or of as many hours, such as a week's; free: post-processing."""
+        history = self._begun()
         samples = _readings("last", last, self.design_.sample_period)
-        found = self.window(self._index - samples, self._index) if samples <= self._index else None
-        if found is None:
-            raise ParameterError(f"last must be at most the {self._index} readings so far. Got {last!r}.")
+        if samples > history.index:
+            raise ParameterError(f"last must be at most the {history.index} readings so far. Got {last!r}.")
+        found = history.window(history.index - samples, history.index)
         return WindowMean(found.first, found.last, found.total / samples, found.sd / samples)
+
+    def _begun(self) -> TotalHistory:
+        if not self.index:
+            raise AssumptionError("no reading was pushed yet: there is no total")
+        return self._history
 
     def reset(self) -> None:
         """Begin a new total at 0, at a time that is public; the promise covers it."""
-        self._renew(lambda: _Run(self._index, self._index))
+        self.open()
+        self._renew(self._history.anew())
 
     def restart(self) -> None:
         """After lost state: the total goes on from the last one released, with independent noise."""
-        self._renew(lambda: replace(self._runs[-1], first=self._index, total=self._total, variance=self._variance()))
-
-    def _renew(self, run: Callable[[], _Run]) -> None:
         self.open()
-        self._source  # noqa: B018  a generator that may not go on is refused before anything changes
+        self._renew(self._history.continued())
+
+    def _renew(self, run: Run) -> None:
         self._claim_state()
-        begins = run()
         self._start()
-        self._begin_run(begins)
-
-    def _sum(self, first: int, last: int) -> WindowSum:
-        steps, variance = 0, 0.0
-        for run, begin, end in self._cut(first, last):
-            steps += self._after(end) - (run.total if begin == run.first else self._after(begin))
-            variance += self.design_.sd(begin - run.first, end - run.first) ** 2
-        return WindowSum(first, last, steps * self.design_.filter.grid, math.sqrt(variance))
-
-    def _cut(self, first: int, last: int) -> list[tuple[_Run, int, int]]:
-        """The window in parts of one run each."""
-        ends = [run.first for run in self._runs[1:]] + [self._index]
-        parts = [(run, max(first, run.first), min(last, end)) for run, end in zip(self._runs, ends)]
-        return [(run, begin, end) for run, begin, end in parts if begin < end]
-
-    def _after(self, index: int) -> int:
-        """The total after so many readings."""
-        return self._kept[index - 1 - (self._index - len(self._kept))]
-
-    def _check_begun(self) -> None:
-        if not self.is_open or not self._index:
-            raise AssumptionError("no reading was pushed yet: there is no total")
+        self._history.begin(run)
 
     def _start(self) -> None:
         self._process = os.getpid()
@@ -340,7 +263,6 @@ class RunningTotal(Continued):
             "version": VERSION,
             "design": design_to_dict(self.design_),
             "keep": self._to_keep,
-            "index": self._index,
             "open": None,
             "account": None if self.account is None else [self.account.ledger, self.account.name],
         }
@@ -348,9 +270,7 @@ class RunningTotal(Continued):
             record["open"] = {
                 "certificate": self.certificate_.to_dict(),
                 "noise": self._noise.state,
-                "total": self._total,
-                "kept": self._kept,
-                "runs": [asdict(run) for run in self._runs],
+                "history": self._history.to_record(),
             }
         return record
 
@@ -363,7 +283,6 @@ class RunningTotal(Continued):
             account = None if record["account"] is None else Account(*record["account"])
             keep = None if record["keep"] is None else max(0, checks.whole("keep", record["keep"]) - 1)
             made = cls._of_design(design_from_dict(record["design"]), keep, account, generator)
-            made._index = checks.whole("index", record["index"], "[0, inf)")
             if record["open"] is not None:
                 made._continue(record["open"])
             return made
@@ -377,11 +296,7 @@ class RunningTotal(Continued):
         check_paid(self.design_, self.certificate_)
         self._start()
         self._noise.go_on([int(value) for value in opened["noise"]])
-        self._total = int(opened["total"])
-        self._kept = [int(value) for value in opened["kept"]]
-        self._runs = [_Run(**run) for run in opened["runs"]]
-        if not self._runs or len(self._kept) > self._index:
-            raise FormatError("the running total does not say since when it goes on")
+        self._history = TotalHistory.from_record(self.design_, opened["history"])
 
     @classmethod
     def _of_design(
