@@ -65,6 +65,9 @@ def query(
     ] = "auto",
     other: Annotated[bool, typer.Option("--other", help="Also a group for values that --by does not list.")] = False,
     totals: Annotated[bool, typer.Option("--totals", help="Also a row for all groups together.")] = False,
+    units: Annotated[
+        int | None, typer.Option(min=1, help="About how many units there are, where that is public: is it enough?")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="File to write, .csv or .parquet; without it only the plan.")] = None,
     report: Annotated[Path | None, typer.Option(help="Page with pictures of the answers (.html).")] = None,
 ) -> None:
@@ -113,7 +116,7 @@ def query(
     if asked.dry_run:
         _rehearse(table, asked.table(), out, report)
     if out is None or asked.dry_run:
-        _tell_plan(plan, asked.json)
+        _tell_plan(plan, asked.json, units)
     else:
         _release(table, asked, out, report)
 
@@ -199,10 +202,12 @@ def _without_pandas() -> Iterator[None]:
         sys.meta_path.remove(finder)
 
 
-def _tell_plan(plan: Any, json: bool) -> None:
+def _tell_plan(plan: Any, json: bool, units: int | None) -> None:
     deviations, others, laws = plan.deviations(), plan.alternatives(), plan.laws()
     if json:
         answer = {"deviations_at_1000_units": deviations, "shares": plan.shares, "alternatives": others}
+        useful = plan.useful(units)
+        answer |= {"useful": useful.verdict, "units_needed": useful.needed, "advice": str(useful)}
         tell(answer | {"law": plan.law, "laws": {name: vars(one) for name, one in laws.items()}}, [], json=True)
         return
     for name, one in laws.items():
@@ -214,6 +219,7 @@ def _tell_plan(plan: Any, json: bool) -> None:
     print_table(("answer", f"sd at 1000 units a group{sizes}"), shown)
     for line in _on_learning(plan):
         print(line)
+    print(plan.useful(units))
     for name, words in plan.layouts().items():
         print(f"{name} is read {words}")
     print(plan.request.averaged)

@@ -32,6 +32,7 @@ from gaussveil.accounting.certificates.values import digest_of
 from gaussveil.containers import library_of
 from gaussveil.errors import AssumptionError, ParameterError, PrivacyError, ShapeError
 from gaussveil.mechanisms.class_label import ClassLabelNoise
+from gaussveil.mechanisms.forecast_plan import SMALLEST_KEPT, ForecastPlan
 from gaussveil.mechanisms.release_path import Mechanism, Plan, check_generator
 from gaussveil.noise import SecureGenerator
 from gaussveil.postprocessing.forecast import PowerScale, PrivateForecast
@@ -41,7 +42,6 @@ from gaussveil.timeseries.household_models import HouseholdModels, Queries, step
 from gaussveil.timeseries.readings import FORMER_NAMES, Unit
 from gaussveil.typing import Floats, Times
 
-SMALLEST_KEPT = 0.1  # two homes then differ in the release by less than a third of what they differ by, sqrt(0.1)
 PAST_KNOWN, RANDOM_PAST = "past known", "random past"
 Model = Literal["past known", "random past"]
 
@@ -189,15 +189,17 @@ class PrivateForecaster(Mechanism):
         self._windows.clear()
         return self
 
-    def plan(self, household: str, past: Readings | None = None) -> str:
+    def plan(self, household: str, past: Readings | None = None) -> ForecastPlan:
         """One sentence: what a forecast of one household is worth beside the average of its group; nothing is spent."""
         window = self._window(household, past, swap=False)
         known, kept = window.noise.known, window.noise.retained_variance_
         alone = float(str(known.get("kept_alone", kept)))
         verdict = "the average of its group does as well" if alone < SMALLEST_KEPT else "it tells more than the average"
-        return (
+        return ForecastPlan(
             f"a forecast of one household keeps {alone:.2g} of the variance between the {len(window.names)} of its "
-            f"group: {verdict}, and the {known['product']}'s is what would be released"
+            f"group: {verdict}, and the {known['product']}'s is what would be released",
+            kept=alone,
+            group=len(window.names),
         )
 
     def release(self, household: str, past: Readings | None = None) -> Release[PrivateForecast]:

@@ -14,7 +14,7 @@ from gaussveil.accounting import Certificate, PrivateDiagnostics
 from gaussveil.accounting.diagnostics import MARK
 from gaussveil.figure_style import FAINT, INK, SERIES, drawing, legend_above
 from gaussveil.mechanisms import PrivateForecast
-from gaussveil.mechanisms.forecast import SMALLEST_KEPT
+from gaussveil.mechanisms.forecast_plan import SMALLEST_KEPT
 from gaussveil.report.certificate import certificate_report
 from gaussveil.report.figures import svg
 from gaussveil.report.html import Report, Section, Table

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gaussveil.accounting import Charge
 from gaussveil.mechanisms.meter_stream.design import StreamDesign
+from gaussveil.mechanisms.usefulness import Useful, about
 from gaussveil.shown import Shown
 
 HEADINGS = ("purpose", "reading kW", "hour kW", "day kWh", "28 days kWh", "good for")
@@ -47,6 +48,20 @@ class StreamPlan(Shown):
         return "\n".join([said, *("  ".join(map(str.ljust, row, wide)).rstrip() for row in rows if len(rows) > 1)])
 
     __str__ = describe
+
+    def useful(self) -> Useful:
+        """Whether such a stream can be useful at all, and what to ask instead; in words, from public numbers."""
+        if self.good_for:
+            return Useful(True, f"useful for {', '.join(self.good_for)}")
+        others = {plan.purpose: plan.good_for for plan in self.compared if plan.good_for}
+        words = "cannot be useful: the noise is above a typical load, a quarter of a day's energy and a tenth of a bill"
+        if others:
+            better = "; ".join(f"purpose {purpose!r}, good for {', '.join(uses)}" for purpose, uses in others.items())
+            return Useful(False, f"{words}. Ask instead for {better}")
+        homes = about(max(1.0, self.monthly_energy_percent / 10.0))
+        return Useful(
+            False, f"{words}. Ask instead for the sum of {homes} or more homes (MeterFleet), or smaller events"
+        )
 
     def _facts(self) -> dict[str, str]:
         return {**dict(zip(HEADINGS, self._row())), "good for": ", ".join(self.good_for) or USELESS}

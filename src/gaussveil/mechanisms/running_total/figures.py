@@ -7,9 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gaussveil import checks
 from gaussveil.accounting import Charge
 from gaussveil.mechanisms.running_total.design import TotalDesign
+from gaussveil.mechanisms.usefulness import Useful, about
 from gaussveil.shown import Shown
+
+PART = 0.1  # of a total, that its error may be
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,6 +32,18 @@ class TotalPlan(Shown):
     tree_sd: float
     """In the mean of squares, with a binary tree."""
     charge: Charge
+
+    def useful(self, total: float) -> Useful:
+        """Whether a total about as large as that is known to a tenth; in words, from public numbers."""
+        share = self.last_sd / checks.positive("total", total)
+        if share <= PART:
+            return Useful(True, f"useful: the error of the last total is {share:.2g} of it")
+        return Useful(
+            False,
+            f"cannot be useful: the error of the last total, {self.last_sd:.3g}, is {share:.2g} of it; it needs one "
+            f"of about {about(self.last_sd / PART)}. Ask instead for the total of about {about(share / PART)} times as "
+            "many meters, or for a longer time",
+        )
 
     def describe(self) -> str:
         """Say it in plain text."""

@@ -38,6 +38,8 @@ from gaussveil.mechanisms.table.noise import TableNoise
 from gaussveil.mechanisms.table.profile import learnt, nominal_noise, place_noise, stage_shares
 from gaussveil.mechanisms.table.rehearsal import rehearsals
 from gaussveil.mechanisms.table.request import Request
+from gaussveil.mechanisms.table.useful import usefulness
+from gaussveil.mechanisms.usefulness import Useful
 from gaussveil.postprocessing.intervals import Interval
 from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import require_columns
@@ -105,6 +107,13 @@ class TablePlan(Plan):
             norms = [share for name, share in shares.items() if name in TRUSTED]
             fewest += [TRUSTED_NORM * (losses[f"profile {place}"] * share) ** -0.5 for share in norms]
         return math.ceil(max(fewest, default=0.0))
+
+    def useful(self, units: int | None = None, *, spread: float | None = None) -> Useful:
+        """Whether so many units can make the request useful, or from how many on; in words, from public numbers.
+
+        `spread` is the difference between groups that is to be seen; by default a tenth of stated ranges.
+        """
+        return usefulness(self.request, self.deviations, units, spread)
 
     def layouts(self) -> dict[str, str]:
         """How means and sums within balls are read, why, and how wide their noise would be, about, read otherwise."""

@@ -1,0 +1,103 @@
+"""Whether a request of a table can be useful, from public numbers: from how many units on, and what to ask instead.
+
+A number is useful where its noise is at most half of what is to be told apart: a tenth of a stated range, of learnt
+ones a fifth of the values' size, of counts and sums a tenth of themselves, of shares a tenth; or what the caller says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from gaussveil import checks
+from gaussveil.mechanisms.table.answers import Answer, Count, Mean, Quantile, Share, Sum
+from gaussveil.mechanisms.table.request import Request
+from gaussveil.mechanisms.usefulness import Useful, about
+
+PART = 0.1  # of a range, a count, a sum or a share that is to be told apart
+LEARNT = 0.2  # of values of size 1
+HALF = 0.5
+MOST_UNITS = 10**12
+
+Deviations = Callable[[int], Mapping[str, float]]
+
+
+def usefulness(request: Request, deviations: Deviations, units: int | None, spread: float | None) -> Useful:
+    """The verdict on a request; `deviations` are those with so many units in every group."""
+    judged = [answer for answer in request.answers if isinstance(answer, Count | Mean | Quantile | Share | Sum)]
+    if spread is not None:
+        checks.positive("spread", spread)
+    if units is not None:
+        checks.whole("units", units)
+    apart = _apart(request)
+
+    def enough(in_group: int) -> bool:
+        found = deviations(in_group)
+        return all(
+            sd <= HALF * _differences(answer, in_group * request.rows, spread)
+            for answer in judged
+            for name, sd in found.items()
+            if name == answer.name or name.startswith(f"{answer.name}_")
+        )
+
+    in_group = _fewest(enough)
+    if in_group is None:
+        return Useful(False, f"cannot be useful with fewer than {MOST_UNITS:,} units: {_instead(request, math.inf)}")
+    needed = in_group * apart
+    where = f", {about(in_group)} in each of {apart} groups that a unit can be in one of" if apart > 1 else ""
+    told = "what you want to tell apart" if spread is not None else "a tenth of ranges, counts and shares"
+    if units is None:
+        return Useful(True, f"useful from about {about(needed)} units on{where}: noise is then half of {told}", needed)
+    if units >= needed:
+        return Useful(True, f"useful with {units:,} units: noise is at most half of {told}", needed)
+    return Useful(
+        False,
+        f"cannot be useful with {units:,} units: noise would be more than half of {told}; it needs about "
+        f"{about(needed)} units{where}. {_instead(request, needed / units)}",
+        needed,
+    )
+
+
+def _apart(request: Request) -> int:
+    """Among how many groups the units are divided, where each can be in a part of the groups only."""
+    if request.discovered or request.cells <= request.touched:
+        return 1
+    return math.ceil(request.cells / request.touched)
+
+
+def _differences(answer: Answer, rows: int, spread: float | None) -> float:
+    if isinstance(answer, Count):
+        return PART * rows
+    if isinstance(answer, Share):
+        return PART
+    between = getattr(answer, "between", None)
+    each = spread if spread is not None else LEARNT if between is None else PART * (between[1] - between[0])
+    return each * rows if isinstance(answer, Sum) else each
+
+
+def _fewest(enough: Callable[[int], bool]) -> int | None:
+    """From how many units in a group on, to a fiftieth."""
+    high = 1
+    while not enough(high):
+        high *= 2
+        if high > MOST_UNITS:
+            return None
+    low = high // 2
+    while high - low > max(1, high // 50):
+        middle = (low + high) // 2
+        if enough(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _instead(request: Request, lacking: float) -> str:
+    ways = []
+    if request.cells > 1:
+        fewer = max(1, math.floor(request.cells / lacking))
+        groups = "one group" if fewer == 1 else f"{fewer} groups"
+        ways.append(f"{groups} in place of {request.cells}")
+    ways.append("longer windows, whose readings are one value of a unit")
+    ways.append("a model of few numbers, such as PrivateLinearRegression or PrivateGaussianMixture")
+    return f"Ask instead for {', '.join(ways[:-1])}, or {ways[-1]}."

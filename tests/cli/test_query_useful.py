@@ -1,0 +1,16 @@
+"""`query` says from public numbers whether the answers can be of use."""
+
+from __future__ import annotations
+
+import json
+
+from .conftest import Run
+
+
+def test_the_command_says_it_without_reading_a_row(run: Run) -> None:
+    words = ["query", "none.csv", "--unit", "household", "--mean", "kw", "--between", "0,3", "--epsilon", "1"]
+    code, out, _ = run(*words, "--delta", "1e-6", "--units", "20")
+    assert code == 0
+    assert "cannot be useful with 20 units" in out
+    code, out, _ = run(*words, "--delta", "1e-6", "--json")
+    assert json.loads(out)["units_needed"] > 20
