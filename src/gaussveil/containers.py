@@ -17,6 +17,9 @@ from gaussveil.errors import ParameterError, ShapeError
 
 _EXACT = 2**53  # up to which a float is the whole number that somebody wrote
 
+# What the methods of an object raise where it is no number, or is not comparable; their words may quote a value.
+RAISED_BY_CELLS = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
+
 
 def real_array(name: str, value: Any) -> NDArray[Any]:
     """The numbers of an array, list, or pandas or polars frame or series, in their own type; missing ones are NaN.
@@ -72,7 +75,7 @@ def cell_number(cell: Any) -> float:
         return math.nan
     try:
         return float(cell)
-    except Exception:  # an object may raise what it likes, and its words may quote a value
+    except RAISED_BY_CELLS:
         return math.nan
 
 
@@ -80,7 +83,7 @@ def is_missing(cell: Any) -> bool:
     """None, NaN, and what is not comparable even with itself, such as pandas' NA."""
     try:
         return cell is None or not bool(cell == cell)
-    except Exception:  # the same
+    except RAISED_BY_CELLS:
         return True
 
 

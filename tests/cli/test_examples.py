@@ -80,6 +80,10 @@ def folder(tmp_path: Path, pair_files: dict[str, Path]) -> Path:
     return tmp_path
 
 
+def generator_of_ages() -> Any:
+    return np.random.default_rng(1).integers(18, 90, size=6000)
+
+
 def prepare(command: str, folder: Path) -> None:
     if command == "audit":
         (folder / "in.csv").rename(folder / "rows.csv")
@@ -97,6 +101,10 @@ def prepare(command: str, folder: Path) -> None:
         (folder / "readings.jsonl").write_text("\n".join(readings), encoding="utf-8")
     if command == "release label":
         (folder / "curves.csv").write_text("home,morning,noon\nhome7,1,2\nhome8,2,1\n", encoding="utf-8")
+    if command == "synthesise":
+        ages = generator_of_ages().tolist()
+        lines = [f"{age},{'f' if number % 2 else 'm'}" for number, age in enumerate(ages)]
+        (folder / "patients.csv").write_text("\n".join(["age,sex", *lines]) + "\n", encoding="utf-8")
     if command == "budget check":
         (folder / "certificates").mkdir()
     if command in ("forecast", "demo", "query"):
@@ -138,7 +146,7 @@ def test_the_example_of_the_studio_runs(folder: Path) -> None:
         assert process.stdout is not None
         words = process.stdout.readline()
         process.terminate()
-    assert re.fullmatch(r"gaussveil studio: http://127\.0\.0\.1:\d+/\?token=\S{43}\n", words)
+    assert re.fullmatch(r"gaussveil studio: http://studio-[0-9a-f]{32}\.localhost:\d+/\?token=\S{43}\n", words)
 
 
 @pytest.mark.parametrize("command", DOCS)
