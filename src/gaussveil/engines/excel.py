@@ -17,8 +17,8 @@ import pyarrow as pa
 from gaussveil.engines.csv_files import HEAD_LINES, column_names, found_columns, title_rows
 from gaussveil.engines.form import Dialect, Given
 from gaussveil.engines.location import Location
-from gaussveil.engines.whole_files import MOST_CELLS
-from gaussveil.errors import FormatError, MissingDependencyError, SourceError, install
+from gaussveil.engines.sheet_cells import sheet_rows
+from gaussveil.errors import SourceError
 
 _MOST_TITLES = 50
 _EXACT = 2**53
@@ -28,7 +28,7 @@ class ExcelSheet:
     """A sheet, by default the first: its form, and its cells as text."""
 
     def __init__(self, location: Location, given: Given) -> None:
-        rows = _rows(location)
+        rows = sheet_rows(location.address, location.table)
         text = [[_text(cell, ".") for cell in row] for row in rows[: _MOST_TITLES + 1]]
         above = title_rows(text) if given.pinned is None else given.pinned.above
         if above >= len(rows):
@@ -59,27 +59,6 @@ class ExcelSheet:
         head = [[_text(cell, form.decimal) for cell in row] for row in rows[:HEAD_LINES]]
         found = given.typed(found_columns(form, names, head, given))
         return replace(found, found=("titles", "types of columns"))
-
-
-def _rows(location: Location) -> list[list[Any]]:
-    try:
-        from python_calamine import CalamineError, CalamineWorkbook
-    except ModuleNotFoundError:
-        raise MissingDependencyError(
-            f"Excel files need python-calamine: {install('excel')}; or save the sheet as CSV."
-        ) from None
-    name = Path(location.address).name
-    try:
-        book = CalamineWorkbook.from_path(location.address)
-    except (CalamineError, OSError):
-        raise FormatError(f"{name}: not an Excel file, or a damaged one") from None
-    if location.table and location.table not in book.sheet_names:
-        raise SourceError(f"{name} has no sheet {location.table!r}; it has {', '.join(book.sheet_names)}.")
-    sheet = book.get_sheet_by_name(location.table) if location.table else book.get_sheet_by_index(0)
-    if sheet.total_height * sheet.total_width > MOST_CELLS:
-        raise SourceError(f"{name}: the sheet is too large to be read at once; save it as CSV.")
-    rows: list[list[Any]] = sheet.to_python()
-    return rows
 
 
 def _text(cell: Any, decimal: str) -> str:
