@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -97,9 +97,22 @@ def _load(name: str, place: str) -> Any:
         mounted.command(name, epilog=EXIT_CODE_HELP)(found)
     mounted.rich_markup_mode, mounted._add_completion = None, False
     for info in mounted.registered_commands:
-        info.callback = info.callback and with_file_options(info.callback)
+        info.callback = info.callback and _answered(with_file_options(info.callback))
         info.cls = AllMissing
     return typer.main.get_group(mounted) if group else typer.main.get_command(mounted)
+
+
+def _answered(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, whose end of a file that nobody foresaw is a mistake like others: Typer would end with 1 for it."""
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        try:
+            command(**given)
+        except EOFError as error:
+            raise RuntimeError("a file ended early") from error
+
+    return run
 
 
 app = typer.Typer(

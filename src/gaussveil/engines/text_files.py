@@ -4,12 +4,40 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import BinaryIO, cast
+
+from gaussveil.errors import FormatError
+
+
+class _Packed(gzip.GzipFile):
+    """A packed file; where it is damaged or cut it says so, in our words."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        """The next bytes, unpacked."""
+        with self._told():
+            return super().read(size)
+
+    def read1(self, size: int = -1) -> bytes:
+        """The next bytes, unpacked, as far as one step brings them."""
+        with self._told():
+            return super().read1(size)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            name = Path(str(self.name)).name
+            raise FormatError(f"{name}: is damaged or not whole: it cannot be unpacked to its end") from None
 
 
 def open_bytes(file: str) -> BinaryIO:
     """A file, unpacked."""
-    return cast(BinaryIO, gzip.open(file, "rb")) if file.lower().endswith(".gz") else open(file, "rb")
+    return cast(BinaryIO, _Packed(file, "rb")) if file.lower().endswith(".gz") else open(file, "rb")
 
 
 def open_text(file: str, encoding: str) -> io.TextIOWrapper:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gaussveil.accounting import Certificate, Ledger
+from gaussveil.accounting.ledger.database import translated
 from gaussveil.errors import AssumptionError, FormatError, ParameterError, SourceError
 from gaussveil.files import PRIVATE, replacing, write_whole
 from gaussveil.streaming.mark import RESTORED
@@ -51,8 +52,9 @@ def write_backup(target: Path, ledger: Path | None, meters: Path | None, state: 
     made = Backup(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
     files: dict[str, bytes] = {}
     if ledger is not None:
-        files["ledger"] = _ledger_copy(ledger)
-        made.ledger_events, made.ledger_head = _head(files["ledger"])
+        with translated(ledger):
+            files["ledger"] = _ledger_copy(ledger)
+            made.ledger_events, made.ledger_head = _head(files["ledger"])
     if meters is not None:
         read_meters(meters)
         files["meters.json"] = meters.read_bytes()
@@ -144,7 +146,8 @@ def _head(ledger: bytes) -> tuple[int, str]:
 
 
 def _heads(ledger: Path) -> set[str]:
-    with contextlib.closing(sqlite3.connect(f"{ledger.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+    address = f"{ledger.absolute().as_uri()}?mode=ro"
+    with translated(ledger), contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
         return {"", *(str(chain) for (chain,) in connection.execute("SELECT chain FROM events"))}
 
 

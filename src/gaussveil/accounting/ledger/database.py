@@ -17,7 +17,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 from gaussveil.accounting.ledger import journal, migrations
@@ -38,6 +38,22 @@ _UNAVAILABLE = {
     sqlite3.SQLITE_NOLFS: "cannot grow on this file system; nothing was recorded",
 }
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_CONSTRAINT}
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Our errors for SQLite's, of a ledger that is read inside the block."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise translate(error, path) from error
+    except UnicodeDecodeError as error:  # where SQLite quotes a byte of a damaged schema
+        raise LedgerCorruptError(
+            f"the ledger {path.name} is damaged (its schema is not text); restore a backup, and count every "
+            "release since the backup as spent"
+        ) from error
+    except UnicodeEncodeError:
+        raise ParameterError("names and texts of a ledger must be valid Unicode. Got a lone surrogate.") from None
 
 
 def translate(error: sqlite3.Error, path: Path) -> LedgerError:
@@ -276,20 +292,8 @@ class Database:
                 "be in the file that was there before: look before you try again"
             )
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        """Our errors for SQLite's."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise translate(error, self.path) from error
-        except UnicodeDecodeError as error:  # where SQLite quotes a byte of a damaged schema
-            raise LedgerCorruptError(
-                f"the ledger {self.path.name} is damaged (its schema is not text); restore a backup, and count every "
-                "release since the backup as spent"
-            ) from error
-        except UnicodeEncodeError:
-            raise ParameterError("names and texts of a ledger must be valid Unicode. Got a lone surrogate.") from None
+    def _translated(self) -> AbstractContextManager[None]:
+        return translated(self.path)
 
     def _version(self, connection: sqlite3.Connection) -> int:
         identity = connection.execute("PRAGMA application_id").fetchone()[0]
