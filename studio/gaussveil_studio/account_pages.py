@@ -100,12 +100,13 @@ PageNumber = Annotated[int, Query(ge=1, le=10**6)]
 
 
 class AccountHistory(BaseModel):
-    """Entries of an account, oldest first, and what was spent after each (at most 60 of them)."""
+    """Entries of an account, oldest first, and what was spent after each (at most 60 of them); `used` is the share."""
 
     statement: AccountStatement
     entries: list[dict[str, str]]
     times: list[str]
     spent: list[float | None]
+    used: list[float]
 
 
 @router.get("/accounts", include_in_schema=False)
@@ -126,7 +127,8 @@ def account(request: Request, context: Context, name: Name) -> Response:
     """One account."""
     found = _history(context, name)
     made_here = {entry["id"] for entry in found["entries"] if context.jobs.exists(entry["id"])}
-    return page(request, "account.html", **found, made_here=made_here)
+    shares = [100 * one for one in found["used"]]
+    return page(request, "account.html", **found, made_here=made_here, shares=shares)
 
 
 @router.get("/api/accounts", responses=REFUSALS, response_model=Accounts, tags=["accounts"])

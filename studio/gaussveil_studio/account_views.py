@@ -67,13 +67,13 @@ def history(ledger: str, account: str) -> dict[str, Any]:
     """One account: statement, entries, and what was spent over time."""
     book = _book(ledger)
     statement, entries = book.statement(account), book.entries(account)
-    times, spent = _over_time(statement, [(one.charge, one.debited_at) for one in entries if one.state != "void"])
+    times, spent, used = _over_time(statement, [(one.charge, one.debited_at) for one in entries if one.state != "void"])
     listed = [
         {"id": one.id, "state": one.state, "what": one.what, "debited_at": one.debited_at, "guarantee": one.guarantee}
         for one in entries
     ]
     about = {**statement.to_dict(), "used": gauge(statement), "more": more_like_the_last(statement, entries)}
-    return {"statement": about, "entries": listed, "times": times, "spent": spent}
+    return {"statement": about, "entries": listed, "times": times, "spent": spent, "used": used}
 
 
 def exported(ledger: str, account: str, form: str) -> dict[str, Any]:
@@ -87,12 +87,12 @@ def _book(ledger: str) -> Ledger:
     return Ledger(ledger)
 
 
-def _over_time(statement: Statement, debits: list[tuple[str, str]]) -> tuple[list[str], list[float]]:
-    """Epsilon at the account's delta after some of the debits, each the exact composition of all before it."""
+def _over_time(statement: Statement, debits: list[tuple[str, str]]) -> tuple[list[str], list[float], list[float]]:
+    """After some of the debits: epsilon at the account's delta, exactly composed, and the share of the budget."""
     charges = {charge.digest: charge for charge, _ in statement.charges}
     step = max(1, -(-len(debits) // MOST_POINTS))
     ends = sorted({*range(step, len(debits) + 1, step), len(debits)} - {0})
-    times, spent = [statement.terms.opened_at], [0.0]
+    times, spent, used = [statement.terms.opened_at], [0.0], [0.0]
     for end in ends:
         counts: dict[str, int] = {}
         for digest, _ in debits[:end]:
@@ -100,5 +100,7 @@ def _over_time(statement: Statement, debits: list[tuple[str, str]]) -> tuple[lis
         # A release of another process may come between the two readings.
         folded = tuple((charges[digest], count) for digest, count in counts.items() if digest in charges)
         times.append(debits[end - 1][1])
-        spent.append(replace(statement, charges=folded).spent_epsilon)
-    return times, spent
+        then = replace(statement, charges=folded)
+        spent.append(then.spent_epsilon)
+        used.append(gauge(then))
+    return times, spent, used

@@ -29,6 +29,7 @@ MOST_AT_ONCE = 4  # releases; each is a process with memory of its own
 PATIENCE = 3.0  # seconds for a cancelled process to tidy up
 FINISHED = ("released", "refused", "cancelled", "interrupted")
 CERTIFICATE = "certificate.json"
+ABOUT = "about.json"
 GO = b"go"
 OURS_ALONE = 0o077  # an engine that sorts a large table may leave rows of it in temporary files meanwhile
 
@@ -220,6 +221,16 @@ class Jobs:
     def request(self, key: str) -> dict[str, Any]:
         """What was asked for under a key."""
         return _read(self._folder / key / "request.json") or {}
+
+    def about(self, key: str) -> dict[str, str]:
+        """What its owner says of a release to whoever gets it: title, purpose, approver."""
+        return {"title": "", "purpose": "", "approver": "", **(_read(self._folder / key / ABOUT) or {})}
+
+    def note(self, key: str, about: dict[str, str]) -> None:
+        """Keep what its owner says of a finished release; nothing of the release itself changes."""
+        if self.status(key).state != "released":
+            raise ParameterError("there is nothing to hand on under that key")
+        write_json(self._folder / key / ABOUT, about)
 
     def wait(self, seconds: float) -> None:
         """Give running releases time to finish; they go on by themselves if it is not enough."""

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gaussveil.accounting import Certificate
+
+
+def paragraph(title: str, when: str, promise: Mapping[str, Any]) -> str:
+    """What a release is, for somebody who was handed it: what was made of the data, and what nobody can tell by it."""
+    doubt = promise.get("doubt") or f"whether any one {promise['unit']} was in the data"
+    return (
+        f"{title}, released on {when}. The numbers carry noise, so that whoever sees them can hardly tell {doubt}: of "
+        f"100 such guesses at most {promise['guessed_right']} are right, where 50 are by chance."
+    )
 
 
 def explained(certificate: Certificate) -> list[list[str]]:

@@ -43,6 +43,7 @@ def _compare(asked: dict[str, Any]) -> tuple[list[Fact], list[Picture]]:
     truth = make_offer(asked["order"], asked["address"], "the table").nearly_exact().to_dict()
     if released is None or any(one != other for one, other in zip(truth["x"], released["x"])):
         raise ParameterError("what was released and what is true now do not lie at the same places: the table changed")
+    kind = "points" if released["kind"] == "rows" else released["kind"]  # of two series, one beside the other
     facts, pictures, error = [], [], []
     for place, ((name, values), (_, exact)) in enumerate(zip(released["series"], truth["series"])):
         bands = [{**one, "of": 0} for one in released["bands"] if one["of"] == place]
@@ -50,9 +51,7 @@ def _compare(asked: dict[str, Any]) -> tuple[list[Fact], list[Picture]]:
         facts += [(f"{name}, inside the band", f"{sum(inside)} of {len(inside)}")] if inside else []
         error += [one - other for one, other in zip(values, exact)]
         series = {"released": values, "with next to no noise": exact}
-        pictures.append(
-            Picture(name, released["x"], series, released["x_name"], released["y_name"], released["kind"], bands=bands)
-        )
+        pictures.append(Picture(name, released["x"], series, released["x_name"], released["y_name"], kind, bands=bands))
     size = np.abs(np.array(error))
     found = [("Root mean square error", f"{float(np.sqrt(np.mean(size**2))):.6g}"), ("Largest", f"{size.max():.6g}")]
     return [*found, *facts], pictures

@@ -7,7 +7,7 @@ import secrets
 import tempfile
 import time
 from pathlib import Path as FilePath
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Path, Query, Request
@@ -17,11 +17,13 @@ from starlette.responses import Response
 
 from gaussveil import mechanisms
 from gaussveil.errors import ParameterError
-from gaussveil_studio.answers import A_FILE, REFUSALS, answered, environment, wants_piece
+from gaussveil_studio.answers import A_FILE, REFUSALS, answered, environment, moment, wants_piece
 from gaussveil_studio.context import Context, Studio, given_work, page
 from gaussveil_studio.jobs import CERTIFICATE, JobStatus
 from gaussveil_studio.offers.kinds import KINDS
-from gaussveil_studio.offers.orders import KEY, ORDERS, PreviewRequest, ReleaseRequest
+from gaussveil_studio.offers.orders import KEY, ORDERS, Asked, PreviewRequest, ReleaseRequest, Text
+from gaussveil_studio.offers.rounding import number_table
+from gaussveil_studio.plain_words import paragraph
 from gaussveil_studio.shown import require_shown
 from gaussveil_studio.table_catalogue import ENDINGS
 from gaussveil_studio.verify_pages import CertificateVerdict
@@ -68,6 +70,14 @@ class ReleaseStatus(BaseModel):
     message: str
     ledger_state: str | None = Field(description="The ledger's entry: debited, drawing, released, void; null if none")
     result: dict[str, Any] | None
+
+
+class About(Asked):
+    """What the owner says of a release to whoever gets it; it stands on the page that is handed on."""
+
+    title: Text = Field(default="", title="Title", description="In place of the one that its columns make.")
+    purpose: Text = Field(default="", title="Purpose", description="What the numbers are for.")
+    approver: Text = Field(default="", title="Approved by", description="Who approved that they are given away.")
 
 
 class Releases(BaseModel):
@@ -206,9 +216,9 @@ def cancel(request: Request, context: Context, key: Key) -> Response:
 @router.post("/api/releases/{key}/verify", responses=REFUSALS, response_model=CertificateVerdict, tags=["release"])
 @given_work
 def verify(request: Request, context: Context, key: Key) -> Response:
-    """Recompute the certificate of a release."""
-    path = str(context.jobs.file(key, CERTIFICATE))
-    return answered(request, "piece_certificate.html", context.worker.ask("verify_certificate", path=path))
+    """Recompute the certificate of a release, and hold its numbers against it."""
+    folder = str(context.jobs.file(key, CERTIFICATE).parent)
+    return answered(request, "piece_certificate.html", context.worker.ask("verify_release", folder=folder))
 
 
 @router.post("/api/releases/{key}/sign", responses=REFUSALS, response_model=CertificateVerdict, tags=["release"])
@@ -222,28 +232,40 @@ def sign(request: Request, context: Context, key: Key) -> Response:
     return answered(request, "piece_certificate.html", found)
 
 
+@router.post("/api/releases/{key}/about", responses=REFUSALS, response_model=ReleaseStatus, tags=["release"])
+def about(request: Request, context: Context, key: Key, said: About) -> Response:
+    """Say what a release is for and who approved it, for the page that is handed on. The release stays as it is."""
+    context.jobs.note(key, said.model_dump())
+    return _answer(request, context, context.jobs.status(key))
+
+
 @router.get("/api/releases/{key}/files/{name}", responses=A_FILE, tags=["release"], response_class=Response)
 def download(
     context: Context,
     key: Key,
     name: Annotated[str, Path(pattern=r"^[a-z]+\.[a-z]+$")],
     rows: Annotated[int, Query(ge=1, le=100_000, description="Of sample.csv.")] = 1000,
+    decimal: Annotated[Literal["point", "comma"], Query(description="How page and CSV write numbers.")] = "point",
 ) -> Response:
-    """The released file, its certificate (certificate.json), a page about it (report.html), or all (package.zip).
+    """The released file, its certificate (certificate.json), a page to hand on (report.html), or all (package.zip).
 
-    Of a mixture also rows drawn from it (sample.csv), which costs nothing.
+    A table also with decimal commas or for Excel (.csv, .xlsx, .parquet); of a mixture also rows drawn from it
+    (sample.csv), which costs nothing.
     """
     ask, certificate = context.reader.ask, context.jobs.file(key, CERTIFICATE)
+    folder, comma, file = str(certificate.parent), decimal == "comma", context.jobs.status(key).done or {}
     if name == "report.html":
-        body: bytes | str = ask("report_page", path=str(certificate))["page"]
+        body: bytes | str = ask("handed_page", folder=folder, about=_handed(context, key), comma=comma)["page"]
     elif name == "sample.csv":
         body = ask("sampled", path=str(context.jobs.file(key, "mixture.json")), rows=rows)["page"]
-    elif name == "package.zip":
-        with tempfile.TemporaryDirectory(dir=context.catalogue.store) as place:
-            ask("package", folder=str(certificate.parent), out=f"{place}/{name}", **_again(context, key))
-            body = FilePath(f"{place}/{name}").read_bytes()
-    else:
+    elif name in (CERTIFICATE, file.get("file")) and not comma:
         body = context.jobs.file(key, name).read_bytes()
+    else:
+        told = {"folder": folder, "about": _handed(context, key), "comma": comma}
+        task = ("package", _again(context, key)) if name == "package.zip" else ("converted", {"name": name})
+        with tempfile.TemporaryDirectory(dir=context.catalogue.store) as place:
+            ask(task[0], out=f"{place}/{name}", **told, **task[1])
+            body = FilePath(f"{place}/{name}").read_bytes()
     # Always a download: a page of its own would run under this server's name.
     named = {"content-disposition": f'attachment; filename="{name}"'}
     return Response(body, media_type="application/octet-stream", headers=named)
@@ -275,11 +297,34 @@ def _known(context: Studio, found: JobStatus) -> dict[str, Any]:
     result = None if found.done is None or found.state != "released" else found.done
     known = {name: value for name, value in vars(found).items() if name != "done"}
     order = context.jobs.request(found.key).get("request", {}).get("order", {})
+    known |= {"about": context.jobs.about(found.key)}
     if result is not None:
-        result = {**result, "signs": context.settings.signing_key is not None}
+        result = {**result, "signs": context.settings.signing_key is not None, **_for_people(context, found, order)}
         result |= {"script": _again(context, found.key)} if "python" in result else {}
     elapsed = max(0.0, time.time() - found.asked_at) if found.asked_at and not found.finished else 0.0
     return {**known, "result": result, "title": title_of(order, found.table), "elapsed": elapsed}
+
+
+def _for_people(context: Studio, found: JobStatus, order: dict[str, Any]) -> dict[str, Any]:
+    """What the page of a release says beside what was stored with it: a paragraph, and its numbers as a table."""
+    done = found.done or {}
+    picture = done.get("picture")
+    title = context.jobs.about(found.key)["title"] or title_of(order, found.table)
+    stem, _, ending = done["file"].rpartition(".")
+    return {
+        "paragraph": paragraph(title, moment(found.asked_at), done["certificate"]),
+        "picture": picture and {"holds": "", **picture},
+        "table": number_table(picture) if picture else None,
+        "stem": stem if ending in ("csv", "parquet") else "",
+    }
+
+
+def _handed(context: Studio, key: str) -> dict[str, str]:
+    """What stands at the head of the page that is handed on."""
+    found, order = context.jobs.status(key), context.jobs.request(key).get("request", {}).get("order", {})
+    said = context.jobs.about(key)
+    told = {"title": said["title"] or title_of(order, found.table), "released_on": moment(found.asked_at)}
+    return {**said, **told, "table": found.table}
 
 
 def _again(context: Studio, key: str) -> dict[str, Any]:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gaussveil.accounting import Certificate
+from gaussveil.accounting import Certificate, Verification
 from gaussveil.accounting.certificates.keys import load_private_key
+from gaussveil.accounting.certificates.values import Cells
 from gaussveil.accounting.certificates.verification import verify_files
 from gaussveil.audit.binomial import Claim
+from gaussveil.errors import MissingDependencyError
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil.report.number_files import encode_columns
 from gaussveil.report.pair_files import read_pair
 from gaussveil.report.released import readings, unpacked
 from gaussveil_studio.curves import PairState, curve, enclosure, summary
+from gaussveil_studio.handed_on import package as package
 from gaussveil_studio.plain_words import explained
 from gaussveil_studio.sliders import coordinates
 
@@ -37,14 +41,6 @@ def enclose(pair: dict[str, Any], epsilon: float) -> dict[str, Any]:
     return enclosure(PairState.model_validate(pair).loss(), epsilon)
 
 
-def report_page(path: str) -> dict[str, Any]:
-    """A page about a certificate, to keep or to print."""
-    from gaussveil.report.certificate import certificate_report
-    from gaussveil.report.html import render
-
-    return {"page": render(certificate_report(Certificate.read(path)))}
-
-
 def sampled(path: str, rows: int) -> dict[str, Any]:
     """Rows drawn from a released mixture, as CSV: free, as often as anybody likes."""
     from gaussveil.mechanisms import MixtureModel
@@ -62,45 +58,39 @@ def sign(path: str, key: str) -> dict[str, Any]:
     return verify_certificate(path)
 
 
-def package(folder: str, out: str, python: str, command: str) -> dict[str, Any]:
-    """Everything of a release in one file: the value, the certificate, a page, a script and a command."""
+def verify_release(folder: str) -> dict[str, Any]:
+    """Recompute the certificate of a release and hold its numbers against it."""
     place = Path(folder)
-    done = json.loads((place / "done.json").read_text(encoding="utf-8"))
-    value = place / done["file"]
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as parcel:
-        parcel.write(value, value.name)
-        parcel.write(place / "certificate.json", "certificate.json")
-        parcel.writestr("report.html", report_page(str(place / "certificate.json"))["page"])
-        parcel.writestr("again.py", python + "\n")
-        if command:
-            parcel.writestr("again.txt", command + "\n")
-        if value.suffix in (".csv", ".parquet"):
-            other = ".parquet" if value.suffix == ".csv" else ".csv"
-            columns = {name: column.to_numpy() for name, column in _released(value).items()}
-            parcel.writestr(f"{value.stem}{other}", encode_columns(columns, other))
-    return {}
-
-
-def _released(file: Path) -> dict[str, Any]:
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    table = (pyarrow.csv.read_csv if file.suffix == ".csv" else pyarrow.parquet.read_table)(file)
-    return dict(zip(table.column_names, table.columns))
+    name = json.loads((place / "done.json").read_text(encoding="utf-8"))["file"]
+    ways = readings(name, (place / name).read_bytes())
+    read = Certificate.read(place / "certificate.json")
+    return _verdict(read, verify_files(read, None, {name: ways} if ways else {}), [] if ways else [name])
 
 
 def verify_certificate(path: str) -> dict[str, Any]:
     """Recompute everything that a certificate says; of a package, hold every table inside against it."""
     with open(path, "rb") as file:
         packed = file.read(len(ZIP_MARK)) == ZIP_MARK
-    others: list[str] = []
     if packed:
         body, inside, others = unpacked(Path(path))
         read = Certificate.from_json(body)
-        found = verify_files(read, None, {name: readings(name, content) for name, content in inside.items()})
-    else:
-        read = Certificate.read(path)
-        found = verify_files(read, None, {})
+        tables = _readable(inside)
+        return _verdict(read, verify_files(read, None, tables), [*others, *(inside.keys() - tables.keys())])
+    read = Certificate.read(path)
+    return _verdict(read, verify_files(read, None, {}), [])
+
+
+def _readable(inside: Mapping[str, bytes]) -> dict[str, list[Cells]]:
+    """The tables of a package; those that only a program that is not here could read are left out, and named."""
+    tables = {}
+    for name, content in inside.items():
+        with contextlib.suppress(MissingDependencyError):
+            tables[name] = readings(name, content)
+    return tables
+
+
+def _verdict(read: Certificate, found: Verification, others: list[str]) -> dict[str, Any]:
+    """What was found, in words."""
     words = {"refuted": "does not verify", "not decided": "not decided"}
     verdict = words.get(found.outcome, "verified" if found.private else "verified, but it promises nothing")
     return {

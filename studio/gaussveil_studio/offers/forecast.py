@@ -21,6 +21,10 @@ from gaussveil_studio.offers.offer import ASKED_AGAIN, Offer, Outcome, Picture, 
 from gaussveil_studio.offers.tables import open_source, proposed, schema_of
 from gaussveil_studio.shown import written
 
+HOLDS = (
+    "In 90 of 100 cases the reading to come lies within the band, if the home goes on as it did: it holds the noise "
+    "that was added for privacy and what a forecast cannot know."
+)
 ROOM = 4 << 20  # bytes: certificates hold a loss for every pair of households
 MOST_DRAWN = 6
 GAPS = {"none are": "refuse", "a straight line": "interpolate", "the last one": "hold", "a week before": "week"}
@@ -184,4 +188,4 @@ def _picture(title: str, value: PrivateForecast) -> Picture:
     bands = []
     if value.kw.ndim == 1:
         bands = [band(value.lower_kw.tolist(), value.upper_kw.tolist(), f"{value.coverage:.0%} band")]
-    return Picture(title, times, series, "time", "kW", bands=bands)
+    return Picture(title, times, series, "time", "kW", bands=bands, holds=HOLDS if bands else "")

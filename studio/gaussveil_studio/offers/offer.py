@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gaussveil.errors import ParameterError
+from gaussveil_studio.offers.rounding import spoken_numbers
 
 if TYPE_CHECKING:
     from gaussveil.accounting import Account, Adjacency, Certificate, Charge
@@ -32,11 +33,16 @@ class Picture:
     log_y: bool = False
     bands: Sequence[Mapping[str, Any]] = ()
     """For some of the series, by number: `of`, `name`, and the lower and upper ends, `low` and `high`."""
+    holds: str = ""
+    """What the bands hold and what they do not, in a sentence."""
+    own_scale: bool = False
+    """Of a picture of rows: a scale for each, since their sizes have nothing in common."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; series as pairs, since browsers reorder names that look like numbers."""
-        series = [[name, list(y)] for name, y in self.series.items()]
-        return {**vars(self), "x": list(self.x), "series": series, "bands": [dict(one) for one in self.bands]}
+        series, bands = [[name, list(y)] for name, y in self.series.items()], [dict(one) for one in self.bands]
+        told = spoken_numbers(series, bands)
+        return {**vars(self), "x": list(self.x), "series": series, "bands": bands, "told": told}
 
 
 def band(low: Sequence[float], high: Sequence[float], name: str = "95 % band", of: int = 0) -> dict[str, Any]:

@@ -24,6 +24,10 @@ from gaussveil_studio.offers.tables import open_source, schema_of
 
 MOST_SIMULATED = 20_000
 NORMAL_95 = 1.96
+NOISE_ALONE = (
+    "In 95 of 100 cases the number without noise lies within the band. It holds the noise that was added for privacy; "
+    "errors of measuring, and of who is in the table at all, are not in it."
+)
 ROOM = 1 << 20
 Facts = tuple[tuple[str, str], ...]
 
@@ -53,7 +57,15 @@ class Answer:
             return self.ends
         return [max(v - self.reach, self.lowest) for v in values], [v + self.reach for v in values]
 
-    def picture(self, title: str, kind: str, y_name: str, others: Sequence[Answer] = ()) -> Picture:
+    def picture(
+        self,
+        title: str,
+        kind: str,
+        y_name: str,
+        others: Sequence[Answer] = (),
+        holds: str = "",
+        own_scale: bool = False,
+    ) -> Picture:
         """The answer with its bands: its own, or the spread of other answers to the same question."""
         (x_name, names), *drawn = self.table.items()
         rows, bands = slice(self.skipped, None), []
@@ -63,7 +75,8 @@ class Answer:
             elif len(others) > 1:
                 bands.append(spread([list(one.table.values())[place + 1][rows] for one in others], place))
         series = {name: list(values[rows]) for name, values in drawn}
-        return Picture(title, list(names[rows]), series, x_name, y_name, kind, bands=bands)
+        known = {"bands": bands, "holds": holds if bands else "", "own_scale": own_scale}
+        return Picture(title, list(names[rows]), series, x_name, y_name, kind, **known)
 
     def encoded(self) -> bytes:
         """The file."""
@@ -81,6 +94,8 @@ class RehearsedOffer(Offer):
     kind = "points"
     y_name = "coefficient"
     simulated_on = "On a simulated table of the same shape"
+    holds = NOISE_ALONE
+    own_scale = False
     rehearsals = 1  # several, where the mechanism tells no intervals: then their spread is the band
 
     @abstractmethod
@@ -113,7 +128,7 @@ class RehearsedOffer(Offer):
         found = [self._answer(self._mechanism(generator=seed), data) for seed in seeds]
         self._known["room"] = ROOM + 4 * len(found[0].encoded())  # the release will be as large, about
         known = found[0].certificate
-        picture = found[0].picture(self.simulated_on, self.kind, self.y_name, found)
+        picture = self._drawn(found[0], self.simulated_on, found)
         dearer = getattr(self, "charge_at", None)
         return Plan(self._facts(found[0]), known.charge, known.adjacency, simulated=picture, charge_at=dearer)
 
@@ -138,12 +153,15 @@ class RehearsedOffer(Offer):
             body=found.encoded(),
             certificate=found.certificate,
             facts=tuple({"Released": found.certificate.released, **dict(found.facts)}.items()),
-            picture=lambda: found.picture("Released", self.kind, self.y_name),
+            picture=lambda: self._drawn(found, "Released"),
         )
 
     def nearly_exact(self) -> Picture:
         """The same with next to no noise."""
-        return self._answer(self._mechanism(**CLOSE), self._data()).picture("", self.kind, self.y_name)
+        return self._drawn(self._answer(self._mechanism(**CLOSE), self._data()), "")
+
+    def _drawn(self, answer: Answer, title: str, others: Sequence[Answer] = ()) -> Picture:
+        return answer.picture(title, self.kind, self.y_name, others, self.holds, self.own_scale)
 
     def _chosen(self) -> list[str]:
         """Features, target and unit: those that were named, else all columns of numbers; all checked by the schema."""

@@ -33,6 +33,12 @@ class RegressionOffer(RehearsedOffer):
     """Coefficients and their intervals."""
 
     file_name = "coefficients.csv"
+    kind = "rows"
+    own_scale = True
+    holds = (
+        "In 95 of 100 cases the coefficient lies within its interval, which holds the noise that was added for privacy "
+        "and the scatter of the rows about the model. That the model itself is right is not in it."
+    )
 
     def _mechanism(self, **more: Any) -> mechanisms.PrivateLinearRegression:
         target, ends = self.order["target"], (self.order["low"], self.order["high"])
@@ -71,6 +77,8 @@ class LogisticOffer(RehearsedOffer):
     """Log-odds per unit of every column."""
 
     file_name = "coefficients.csv"
+    kind = "rows"
+    own_scale = True
     y_name = "change of the log-odds per unit"
     rehearsals = SEVERAL
 

@@ -18,7 +18,7 @@ from gaussveil_studio.offers.offer import DAY, spelled
 from gaussveil_studio.offers.rehearsed import Answer, Facts, RehearsedOffer
 from gaussveil_studio.offers.tables import HOUSEHOLD, READING, by_rows, open_source, rows_of, schema_of
 
-MANY = 8  # groups from which on a line is drawn
+MANY = 8  # groups from which on a line, or a row for each, is drawn
 MOST_SIMULATED = 2000
 
 
@@ -26,6 +26,11 @@ class TableOffer(RehearsedOffer):
     """Answers from a table by group."""
 
     file_name = "answers.csv"
+    holds = (
+        "In 95 of 100 cases the true answer lies within the band: it holds the noise that was added for privacy, and "
+        "what clipping to learnt bounds took from means and sums. Values beyond a bound that was stated count as that "
+        "bound; errors of measuring are not in it."
+    )
 
     def _mechanism(self, **more: Any) -> TableRelease:
         known = self._promised("unit", "rows_per_group", **more)
@@ -125,7 +130,8 @@ class TableOffer(RehearsedOffer):
         over = {"nothing": "", "values": order["by_column"]}.get(order["by"], f"{order['by']} of {order['by_column']}")
         what = "count" if order["answer"] == "count" else f"{order['answer']} of {order['column']}"
         self.y_name = ", ".join(part for part in (what, self._unit()) if part)
-        self.kind = "line" if len(labels) > MANY else "points"
+        in_order = "rows" if order["by"] == "values" else "line"
+        self.kind = in_order if len(labels) > MANY else "points"
         error = f"{float(np.median(found[f'{name}_sd'].to_numpy())):.3g} {self._unit()}".strip()
         body = encode_columns({column: found[column].to_numpy() for column in found.column_names}, ".csv")
         facts = (("Typical error", error),)

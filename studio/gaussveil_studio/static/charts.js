@@ -4,6 +4,7 @@
   const SVG = "http://www.w3.org/2000/svg";
   const BELOW = 1e-13; // zero has no place on a log axis: it rests below what is shown
   const LOWEST = 1e-10;
+  const MOST_SIGNS = 16, NARROWEST = 11, ROW = 30, MOST_ROWS = 1000;
   const drawn = new Map();
 
   function make(name, known = {}, ...children) {
@@ -13,12 +14,27 @@
     return element;
   }
 
+  // As the reader writes numbers: with a point or a comma.
+  const spoken = (text) => (document.documentElement.dataset.decimal === "comma" ? text.replace(/(\d)\.(\d)/g, "$1,$2") : text);
+
   function number(value, digits = 4) {
     if (value === null || value === undefined) return "–";
     if (value === 0) return "0";
     const size = Math.abs(value);
-    if (size < 1e-3 || size >= 1e6) return value.toExponential(digits - 1).replace("e+", "e").replace(/\.?0+e/, "e");
-    return String(Number(value.toPrecision(digits)));
+    if (size < 1e-3 || size >= 1e6) return spoken(value.toExponential(digits - 1).replace("e+", "e").replace(/\.?0+e/, "e"));
+    return spoken(String(Number(value.toPrecision(digits))));
+  }
+
+  const bandOf = (known, order) => (known.bands || []).find((one) => one.of === order && one.low.length);
+
+  // One number: in the server's words, which are rounded to what the noise leaves, where it sent some.
+  function told(known, series, order, index) {
+    return known.told ? spoken(known.told[order][index]) : `${number(series[order][1][index])}${reach(known, order, index)}`;
+  }
+
+  function reach(known, order, index) {
+    const band = bandOf(known, order);
+    return band && band.low[index] !== null ? ` (${number(band.low[index])} to ${number(band.high[index])})` : "";
   }
 
   // Ticks at 1, 2, 2.5 or 5 times a power of ten; on a log axis at powers of ten.
@@ -66,31 +82,46 @@
   // One picture: lines, steps, bars or points over numbers, times or names, each with its band where it has one.
   function picture(element, known) {
     const series = entries(known.series);
+    if (known.kind === "rows") { rowsOf(element, known, series); return; }
     const width = Math.max(element.clientWidth, 200), height = Math.max(element.clientHeight, 120);
-    const numeric = known.x.every((v) => typeof v === "number") && known.kind !== "bar";
+    const moments = known.times ? known.x.map((v) => Date.parse(v)) : null; // a clock runs evenly, whatever happens on it
+    const numeric = known.kind !== "bar" && (moments !== null || known.x.every((v) => typeof v === "number"));
+    const along = moments || known.x;
+    const labels = known.x.map((v) => String(v).slice(0, 19).replace("T", " "));
     const [low, high] = known.y_range || range(known);
     const yTicks = ticks(low, high, Math.max(4, Math.floor(height / 55)), known.log_y);
-    const left = 14 + 7.2 * Math.max(...yTicks.map((v) => number(v).length)), right = width - 14, top = 26, bottom = height - 42;
+    const left = 14 + 7.2 * Math.max(...yTicks.map((v) => number(v).length)), right = width - 14, top = 26;
+    const longest = Math.min(MOST_SIGNS, Math.max(1, ...labels.map((words) => words.length)));
+    const each = (right - left) / known.x.length;
+    const turned = !numeric && each < 7 * longest + 5 && each >= NARROWEST; // too wide to stand beside each other: every one is turned
+    const bottom = height - (turned ? 30 + 6.2 * longest : 42);
     const y = scale(low, high, bottom, top, known.log_y);
-    const [first, last] = known.x_range || [Math.min(...(numeric ? known.x : [0])), Math.max(...(numeric ? known.x : [1]))];
-    const slot = (right - left) / known.x.length;
+    const [first, last] = known.x_range || [Math.min(...(numeric ? along : [0])), Math.max(...(numeric ? along : [1]), moments ? Date.now() : -Infinity)];
+    const slot = each;
     const across = scale(first, last, left + (known.kind === "points" ? 16 : 0), right - (known.kind === "points" ? 16 : 0), known.log_x);
-    const x = numeric ? (index) => across(known.x[index]) : (index) => left + slot * (index + 0.5);
+    const x = numeric ? (index) => across(along[index]) : (index) => left + slot * (index + 0.5);
     const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true", focusable: "false" });
     for (const value of yTicks) {
       svg.append(make("line", { class: "grid", x1: left, x2: right, y1: y(value), y2: y(value) }));
       svg.append(make("text", { class: "tick", x: left - 7, y: y(value) + 4, "text-anchor": "end" }, number(value)));
     }
-    const labels = known.x.map((v) => String(v).slice(0, 19).replace("T", " "));
-    if (numeric) {
+    if (moments) {
+      const count = Math.max(2, Math.floor((right - left) / 130)), day = last - first > 2 * 864e5;
+      for (let k = 0; k < count; k += 1) {
+        const words = new Date(first + ((last - first) * k) / (count - 1)).toISOString().slice(0, 16).replace("T", " ");
+        svg.append(make("text", { class: "tick", x: left + ((right - left) * k) / (count - 1), y: bottom + 17, "text-anchor": k === 0 ? "start" : k === count - 1 ? "end" : "middle" }, day ? words.slice(0, 10) : words));
+      }
+    } else if (numeric) {
       for (const value of ticks(first, last, Math.max(2, Math.floor((right - left) / 70)), known.log_x)) {
         svg.append(make("text", { class: "tick", x: across(value), y: bottom + 17, "text-anchor": "middle" }, number(value)));
       }
     } else {
-      const fits = Math.max(1, Math.ceil((8 * Math.max(...labels.map((words) => Math.min(words.length, 16))) + 14) / slot));
+      const fits = turned ? 1 : Math.max(1, Math.ceil((7 * longest + 5) / slot));
       labels.forEach((words, index) => {
-        const half = Math.min(3.6 * Math.min(words.length, 16), (right - left) / 2);
-        if (index % fits === 0) svg.append(make("text", { class: "tick", x: Math.max(left + half, Math.min(right - half, x(index))), y: bottom + 17, "text-anchor": "middle" }, words.slice(0, 16)));
+        if (index % fits !== 0) return;
+        const half = Math.min(3.6 * Math.min(words.length, MOST_SIGNS), (right - left) / 2), short = words.length > MOST_SIGNS ? `${words.slice(0, MOST_SIGNS - 1)}…` : words;
+        const place = turned ? { x: x(index) + 4, y: bottom + 10, "text-anchor": "end", transform: `rotate(-60 ${x(index) + 4} ${bottom + 10})` } : { x: Math.max(left + half, Math.min(right - half, x(index))), y: bottom + 17, "text-anchor": "middle" };
+        svg.append(make("text", { class: "tick", ...place }, short));
       });
     }
     svg.append(make("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }));
@@ -136,7 +167,8 @@
           inside.append(make("rect", { class: `fill ${tint}`, x: (x(index) - slot * 0.4 + order * wide).toFixed(1), y: at[0].toFixed(1), width: Math.max(wide - 1, 1).toFixed(1), height: Math.max(at[1] - at[0], 0.5).toFixed(1) }));
         });
       } else {
-        if (!few) inside.append(make("path", { class: `line ${tint} d${order % 6} ${style}`, d: path(values, there) }));
+        const onwards = known.kind === "step" && moments ? `H${right}` : ""; // what is spent stays spent until today
+        if (!few) inside.append(make("path", { class: `line ${tint} d${order % 6} ${style}`, d: path(values, there) + onwards }));
         if (few || (known.x.length <= 40 && !style && known.kind !== "step")) {
           for (const index of there) if (values[index] !== null) inside.append(make("circle", { class: `fill ${tint}`, cx: x(index).toFixed(1), cy: y(values[index]).toFixed(1), r: few ? 4.5 : 2.5 }));
         }
@@ -147,8 +179,68 @@
     const pointer = make("line", { class: "pointer", y1: top, y2: bottom });
     pointer.setAttribute("visibility", "hidden");
     svg.append(pointer);
-    put(element, svg, { known, series, labels, numeric, x, left, right, pointer });
-    if (!known.bare) legend(element, known, series);
+    put(element, svg, { known, series, labels, numeric: numeric && !moments, x, left, right, pointer });
+    if (!known.bare) legend(element, known, series, few);
+    behind(element, known, series, labels);
+  }
+
+  // A row for each number. Sizes that differ a thousandfold have a scale each; groups of one kind share one.
+  function rowsOf(element, known, series) {
+    const [[, values]] = series, band = bandOf(known, 0), labels = known.x.map(String);
+    const width = Math.max(element.clientWidth, 200), height = ROW * values.length + 44;
+    element.style.height = `${height}px`;
+    const ends = values.map((value, index) => (band ? [band.low[index], band.high[index]] : [value, value]));
+    const words = values.map((_, index) => told(known, series, 0, index));
+    const left = Math.min(0.32 * width, 12 + 7 * Math.max(...labels.map((one) => one.length))), right = width - Math.min(0.36 * width, 16 + 7 * Math.max(...words.map((one) => one.length)));
+    const most = Math.floor((left - 8) / 7);
+    const all = [0, ...ends.flat()], common = [Math.min(...all), Math.max(...all)];
+    const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true", focusable: "false" });
+    const middle = (index) => 30 + ROW * (index + 0.5);
+    svg.append(make("text", { class: "name", x: 2, y: 13 }, `${known.x_name || ""}`));
+    svg.append(make("text", { class: "name", x: width, y: 13, "text-anchor": "end" }, known.y_name || ""));
+    values.forEach((value, index) => {
+      const own = known.own_scale ? [Math.min(0, ends[index][0]), Math.max(0, ends[index][1])] : common;
+      const room = 0.06 * (own[1] - own[0] || 1), x = scale(own[0] - room, own[1] + room, left, right), y = middle(index);
+      svg.append(make("line", { class: "grid", x1: left, x2: right, y1: y, y2: y }), make("line", { class: "axis", x1: x(0), x2: x(0), y1: y - ROW / 2, y2: y + ROW / 2 }));
+      svg.append(make("text", { class: "tick", x: left - 8, y: y + 4, "text-anchor": "end" }, labels[index].length > most ? `${labels[index].slice(0, most - 1)}…` : labels[index]));
+      if (band) svg.append(make("path", { class: "whisker c0", d: `M${x(ends[index][0])} ${y}H${x(ends[index][1])}m0 -5v10M${x(ends[index][0])} ${y - 5}v10` }));
+      svg.append(make("circle", { class: "fill c0", cx: x(value), cy: y, r: 4.5 }), make("text", { class: "tick", x: right + 8, y: y + 4 }, words[index]));
+    });
+    const pointer = make("line", { class: "pointer", visibility: "hidden" });
+    svg.append(pointer);
+    put(element, svg, { known, series, labels, numeric: false, x: () => left, y: middle, left, right, pointer });
+    legend(element, known, series, true);
+    behind(element, known, series, labels);
+  }
+
+  // The numbers of a picture as a table: for screen readers, for everybody who asks, and made when somebody does.
+  function behind(element, known, series, labels) {
+    if (element.dataset.table === "shown") return; // it stands beside the picture already
+    let fold = element.parentElement.querySelector(`:scope > details[data-of="${drawn.get(element).number}"]`);
+    if (!fold) {
+      fold = document.createElement("details");
+      fold.className = "behind";
+      fold.dataset.of = drawn.get(element).number;
+      const summary = document.createElement("summary");
+      summary.textContent = "The numbers of this picture";
+      fold.append(summary);
+      const next = element.nextElementSibling;
+      (next && next.classList.contains("made-legend") ? next : element).after(fold);
+      fold.addEventListener("toggle", () => { if (fold.open) fold.fill(); });
+    }
+    fold.fill = () => {
+      const table = document.createElement("table"), head = table.createTHead().insertRow(), body = table.createTBody();
+      for (const name of [known.x_name || "", ...series.map(([name]) => name)]) head.append(Object.assign(document.createElement("th"), { scope: "col", textContent: name }));
+      labels.slice(0, MOST_ROWS).forEach((label, index) => {
+        const row = body.insertRow();
+        row.append(Object.assign(document.createElement("th"), { scope: "row", textContent: typeof known.x[index] === "number" ? number(known.x[index]) : label }));
+        series.forEach((_, order) => { row.insertCell().textContent = told(known, series, order, index); });
+      });
+      const scroll = Object.assign(document.createElement("div"), { className: "numbers", tabIndex: 0 });
+      scroll.append(table);
+      fold.replaceChildren(fold.firstElementChild, scroll);
+    };
+    if (fold.open) fold.fill();
   }
 
   function put(element, svg, about) {
@@ -169,19 +261,19 @@
     element.tabIndex = 0;
     let at = null;
     const show = (index) => {
-      const { known, series, labels, numeric, x, pointer, left, right } = drawn.get(element);
+      const { known, series, labels, numeric, x, y, pointer, left, right } = drawn.get(element);
       at = Math.max(0, Math.min(known.x.length - 1, index));
       const place = x(at);
-      pointer.setAttribute("x1", place); pointer.setAttribute("x2", place); pointer.setAttribute("visibility", "visible");
+      const ends = y ? { x1: left, x2: right, y1: y(at) + 12, y2: y(at) + 12 } : { x1: place, x2: place };
+      for (const [name, value] of Object.entries({ ...ends, visibility: "visible" })) pointer.setAttribute(name, value);
       const head = document.createElement("strong");
       head.textContent = `${known.x_name ? `${known.x_name} ` : ""}${numeric ? number(known.x[at]) : labels[at]}`;
-      const rows = series.map(([name, values], order) => {
+      const rows = series.map(([name], order) => {
         const row = document.createElement("span");
         const key = document.createElement("i");
         key.className = `dot c${order % 6}`;
-        const band = (known.bands || []).find((one) => one.of === order);
-        const reach = band && band.low[at] !== null ? ` (${number(band.low[at])} to ${number(band.high[at])})` : "";
-        row.append(key, `${name}: ${number(values[at])}${reach}`);
+        const words = told(known, series, order, at);
+        row.append(key, `${name}: ${words}${words.includes("±") ? reach(known, order, at) : ""}`);
         return row;
       });
       tip.replaceChildren(head, ...rows);
@@ -191,10 +283,10 @@
     };
     const hide = () => { tip.hidden = true; at = null; drawn.get(element).pointer.setAttribute("visibility", "hidden"); };
     element.addEventListener("pointermove", (event) => {
-      const { known, x } = drawn.get(element);
-      const place = event.clientX - element.getBoundingClientRect().left;
+      const { known, x, y } = drawn.get(element), box = element.getBoundingClientRect();
+      const at = y || x, place = y ? event.clientY - box.top : event.clientX - box.left;
       let best = 0;
-      known.x.forEach((_, index) => { if (Math.abs(x(index) - place) < Math.abs(x(best) - place)) best = index; });
+      known.x.forEach((_, index) => { if (Math.abs(at(index) - place) < Math.abs(at(best) - place)) best = index; });
       show(best);
     });
     element.addEventListener("pointerleave", hide);
@@ -208,11 +300,12 @@
     });
   }
 
-  function legend(element, known, series) {
+  // Each key looks like what is drawn: a dot, a whisker, a line, a block.
+  function legend(element, known, series, few) {
     const next = element.nextElementSibling;
     if (next && next.classList.contains("made-legend")) next.remove();
-    const rows = series.map(([name], order) => [name, known.kind === "bar" ? `block c${order % 6}` : `d${order % 6} c${order % 6}`]);
-    for (const band of known.bands || []) rows.push([band.name, `block soft c${band.of % 6}`]);
+    const rows = series.map(([name], order) => [name, known.kind === "bar" ? `block c${order % 6}` : few ? `spot c${order % 6}` : `d${order % 6} c${order % 6}`]);
+    for (const band of known.bands || []) rows.push([band.name, few ? `reach c${band.of % 6}` : known.kind === "bar" ? "reach ink" : `block soft c${band.of % 6}`]);
     if (known.line_at !== undefined && known.line_at !== null) rows.push([known.line_name, "d2 ink"]);
     if (known.mark) rows.push([known.mark_name, "ring"]);
     if (rows.length < 2) return;
@@ -248,7 +341,7 @@
     });
   }
 
-  window.studioCharts = { curve, tradeoff, drawAll };
+  window.studioCharts = { curve, tradeoff, drawAll, spoken };
   const again = () => { drawAll(document); document.dispatchEvent(new Event("studio:resized")); };
   let later = null;
   window.addEventListener("resize", () => { clearTimeout(later); later = setTimeout(again, 100); });

@@ -28,7 +28,30 @@
     request.headers["Content-Type"] = "application/json";
   });
 
-  document.addEventListener("htmx:after:swap", () => studioCharts.drawAll(document));
+  document.addEventListener("htmx:after:swap", () => { convention(); studioCharts.drawAll(document); });
+
+  // Numbers are written as the reader does it: with a point or a comma, on the page and in what is taken away.
+  function convention() {
+    const usual = (1.1).toLocaleString().includes(",") ? "comma" : "point", wanted = localStorage.getItem("decimal") || usual;
+    document.documentElement.dataset.decimal = wanted;
+    const choice = document.getElementById("decimal");
+    if (choice) choice.value = wanted;
+    for (const cell of document.querySelectorAll("[data-number]")) {
+      cell.dataset.number ||= cell.textContent;
+      cell.textContent = studioCharts.spoken(cell.dataset.number);
+    }
+    for (const link of document.querySelectorAll("a[data-reader]")) {
+      const address = new URL(link.href);
+      address.searchParams.set("decimal", wanted);
+      link.href = wanted === "comma" ? address : address.pathname;
+    }
+  }
+  document.addEventListener("change", (event) => {
+    if (event.target.id !== "decimal") return;
+    localStorage.setItem("decimal", event.target.value);
+    convention();
+    studioCharts.drawAll(document);
+  });
 
   // A claim about plain Gaussian noise needs no file: change and noise make the pair.
   const claim = document.getElementById("claim-form");
@@ -63,5 +86,5 @@
   const begun = sessionStorage.getItem("begun"), back = document.getElementById("begun");
   if (begun && back && !location.pathname.startsWith("/release/")) { back.querySelector("a").href = begun; back.hidden = false; }
   window.studio = { ask, token };
-  document.addEventListener("DOMContentLoaded", () => studioCharts.drawAll(document));
+  document.addEventListener("DOMContentLoaded", () => { convention(); studioCharts.drawAll(document); });
 })();

@@ -1,0 +1,217 @@
+"""What a release is handed on as: one page with everything, its numbers in the reader's convention, and the package.
+
+Runs in the worker: it draws figures, which the server need not load.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gaussveil.accounting import Certificate
+from gaussveil.errors import SourceError
+from gaussveil.figure_style import INK, SERIES, drawing
+from gaussveil.report.certificate import certificate_report
+from gaussveil.report.figures import svg
+from gaussveil.report.html import Report, Section, Table, render
+from gaussveil.report.number_files import encode_columns
+from gaussveil_studio.offers.rounding import decimals_beside, number_table, with_comma
+from gaussveil_studio.plain_words import paragraph
+from gaussveil_studio.spreadsheets import Sheet, workbook
+
+TABLES = (".csv", ".parquet")
+CERTIFICATE, PAGE = "certificate.json", "report.html"
+TALLEST = 60  # rows of a picture that has a row for each number
+MOST_TICKS = 14
+
+
+def package(
+    folder: str,
+    out: str,
+    python: str,
+    command: str,
+    about: Mapping[str, str] | None = None,
+    comma: bool = False,
+) -> dict[str, Any]:
+    """Everything of a release in one file: the page, the numbers in every form, the certificate, script and command."""
+    place = Path(folder)
+    done = _done(place)
+    value = place / done["file"]
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as parcel:
+        parcel.writestr(PAGE, handed_page(folder, about, comma)["page"])
+        parcel.write(place / CERTIFICATE, CERTIFICATE)
+        for name, body in _written(value, comma, dict(about or {})).items():
+            parcel.writestr(name, body)
+        parcel.writestr("again.py", python + "\n")
+        if command:
+            parcel.writestr("again.txt", command + "\n")
+    return {}
+
+
+def converted(folder: str, name: str, out: str, comma: bool, about: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The released table in another form: with decimal commas, or for Excel."""
+    place = Path(folder)
+    found = _written(place / _done(place)["file"], comma, dict(about or {}))
+    if name not in found:
+        raise SourceError("there is no such file")
+    Path(out).write_bytes(found[name])
+    return {}
+
+
+def handed_page(folder: str, about: Mapping[str, str] | None = None, comma: bool = False) -> dict[str, Any]:
+    """One page: title, purpose, approver, the plain words, chart, numbers, what the band holds, certificate."""
+    place, known = Path(folder), dict(about or {})
+    done, certificate = _done(place), Certificate.read(place / CERTIFICATE)
+    page = certificate_report(certificate)
+    title = known.get("title") or certificate.released
+    told = [("Purpose", known.get("purpose", "")), ("Approved by", known.get("approver", ""))]
+    told += [("Data", known.get("table", "")), ("Released on", known.get("released_on", ""))]
+    picture = done.get("picture")
+    words = paragraph(title, known.get("released_on", certificate.released_at), done["certificate"])
+    what = Section(heading="What this is", paragraphs=(words,), facts=[fact for fact in told if fact[1]])
+    sections = [what, *(_shown(picture, comma) if picture else ())]
+    facts = [(term, str(text)) for term, text in done["facts"]]
+    sections.append(Section(heading="More about it", facts=facts))
+    first, *rest = page.sections
+    promise = replace(first, heading="Certificate", paragraphs=(page.summary,))
+    return {"page": render(Report(title, "", [*sections, promise, *rest], page.footer))}
+
+
+def _done(place: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((place / "done.json").read_text(encoding="utf-8"))
+    return found
+
+
+def _shown(picture: Mapping[str, Any], comma: bool) -> list[Section]:
+    """The chart, the numbers behind it and what its band holds."""
+    found = number_table(picture)
+    rows = [[with_comma(cell) if comma and place else cell for place, cell in enumerate(row)] for row in found["rows"]]
+    note = f"{found['left_out']} more rows are in the file of numbers." if found["left_out"] else ""
+    description = f"{picture['y_name'] or 'Released numbers'} by {picture['x_name'] or 'row'}, with its numbers below."
+    chart = Section(heading="In a picture", figure=svg(figure_of(picture), "released", description))
+    numbers = Section(heading="In numbers", table=Table(found["columns"], rows, note))
+    holds = picture.get("holds", "")
+    return [chart, numbers, *([Section(heading="What the band holds", paragraphs=(holds,))] if holds else [])]
+
+
+def figure_of(picture: Mapping[str, Any]) -> Any:
+    """A picture as a figure for print."""
+    if picture["kind"] == "rows":
+        return _rows_figure(picture)
+    labels, series = [str(one) for one in picture["x"]], picture["series"]
+    numeric = all(isinstance(one, int | float) for one in picture["x"]) and picture["kind"] != "bar"
+    x = np.asarray(picture["x"], float) if numeric else np.arange(len(labels), dtype=float)
+    with drawing(7.2, 3.6) as (figure, axes):
+        for place, (name, values) in enumerate(series):
+            color = SERIES[place % len(SERIES)]
+            _draw(axes, picture, place, (x, np.array(values, float)), color, name)
+        if not numeric:
+            shown = np.arange(len(labels))[:: max(1, -(-len(labels) // (MOST_TICKS if _long(labels) else 31)))]
+            axes.set_xticks(shown, [labels[place][:24] for place in shown], rotation=60 * _long(labels))
+        axes.set_xlabel(picture["x_name"])
+        axes.set_ylabel(picture["y_name"])
+        if len(series) > 1:
+            axes.legend()
+        return figure
+
+
+def _long(labels: Sequence[str]) -> bool:
+    return sum(len(one) + 1 for one in labels) > 90
+
+
+def _draw(axes: Any, picture: Mapping[str, Any], place: int, line: tuple[Any, Any], color: str, name: str) -> None:
+    """One series with its band."""
+    x, values = line
+    ends = next((band for band in picture["bands"] if band["of"] == place), None)
+    few = picture["kind"] == "points" or len(x) == 1
+    low, high = (np.array(ends[end], float) for end in ("low", "high")) if ends else (values, values)
+    if picture["kind"] == "bar":
+        count = len(picture["series"])
+        axes.bar(x + 0.8 * ((place + 0.5) / count - 0.5), values, 0.8 / count, color=color, label=name)
+    elif few:
+        errors = [np.maximum(values - low, 0.0), np.maximum(high - values, 0.0)]
+        axes.errorbar(x, values, errors, color=color, fmt="o", capsize=4, label=name)
+    else:
+        axes.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
+        axes.plot(x, values, color=color, label=name)
+
+
+def _rows_figure(picture: Mapping[str, Any]) -> Any:
+    """A row for each number, each on a scale of its own: sizes that differ a thousandfold can all be seen."""
+    labels, (_, values) = [str(one) for one in picture["x"]][:TALLEST], picture["series"][0]
+    ends = picture["bands"][0] if picture["bands"] else {"low": values, "high": values}
+    count = len(labels)
+    with drawing(7.2, 0.6 + 0.42 * count, count, 1, squeeze=False) as (figure, panels):
+        for axes, name, value, low, high in zip(panels[:, 0], labels, values, ends["low"], ends["high"]):
+            axes.axvline(0.0, color=INK, linewidth=0.8)
+            axes.errorbar([value], [0], xerr=[[value - low], [high - value]], color=SERIES[0], fmt="o", capsize=4)
+            axes.set_yticks([0], [name[:32]])
+            axes.tick_params(axis="x", labelsize=6)
+        return figure
+
+
+def _written(value: Path, comma: bool, about: dict[str, str]) -> dict[str, bytes]:
+    """The released file in every form that people open, by name; as it is where it is no table."""
+    if value.suffix not in TABLES:
+        return {value.name: value.read_bytes()}
+    table = _released(value)
+    columns = {name: column.to_numpy(zero_copy_only=False) for name, column in zip(table.column_names, table.columns)}
+    plain = {name: column.to_pylist() for name, column in zip(table.column_names, table.columns)}
+    decimals = _decimals(plain)
+    facts = {"": [name for name in about if about[name]], "about": [text for text in about.values() if text]}
+    sheets = [Sheet("numbers", plain, decimals), *([Sheet("about", facts)] if facts["about"] else [])]
+    return {
+        f"{value.stem}.csv": _with_commas(plain) if comma else encode_columns(columns, ".csv"),
+        f"{value.stem}.parquet": encode_columns(columns, ".parquet"),
+        f"{value.stem}.xlsx": workbook(sheets),
+    }
+
+
+def _released(file: Path) -> Any:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    return (pyarrow.csv.read_csv if file.suffix == ".csv" else pyarrow.parquet.read_table)(file)
+
+
+def _with_commas(columns: Mapping[str, Sequence[Any]]) -> bytes:
+    """As programs of countries with decimal commas write it: separated by semicolons."""
+    rows = [[_cell(one) for one in row] for row in zip(*columns.values())]
+    text = io.StringIO(newline="")
+    csv.writer(text, delimiter=";", lineterminator="\r\n").writerows([list(columns), *rows])
+    return text.getvalue().encode("utf-8-sig")  # by whose first sign Excel knows that it is UTF-8
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return with_comma(repr(value))
+    return "" if value is None else str(value)
+
+
+def _decimals(columns: Mapping[str, Sequence[Any]]) -> dict[str, int]:
+    """How many decimals of each column of numbers to show: what its noise leaves, by its ends or its deviation."""
+    found = {}
+    for name, cells in columns.items():
+        if not any(isinstance(one, float) for one in cells):
+            continue
+        base = name.removesuffix("_sd").removesuffix("_low").removesuffix("_high")
+        noise = columns.get(f"{base}_sd") or columns.get("high")
+        centre = columns.get(base) or cells
+        if f"{base}_sd" in columns:
+            reaches = [one for one in noise or () if one]
+        else:
+            lows, highs = columns.get("low", ()), columns.get("high", ())
+            reaches = [(high - low) / 2 for low, high in zip(lows, highs) if None not in (low, high)]
+        reaches = reaches or [abs(one) / 100 for one in centre if one]
+        found[name] = decimals_beside(float(np.median(reaches))) if reaches else 2
+    return found

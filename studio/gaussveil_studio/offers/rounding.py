@@ -1,0 +1,96 @@
+"""Numbers as people hand them on: rounded to what their noise leaves, 0.219 ± 0.019 and not seventeen digits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+DIGITS = 2  # of an uncertainty; more of them say nothing
+ALONE = 4  # digits of a number whose uncertainty nobody stated
+ALIKE = 0.1  # ends so far from symmetric are told apart
+MOST_DECIMALS = 12
+NOTHING = "not known"
+MOST_ROWS = 500  # of a table on a page; the files hold them all
+
+
+def decimals_beside(reach: float) -> int:
+    """How many decimals of a number mean something beside its uncertainty; negative where tens do not."""
+    if not math.isfinite(reach) or reach <= 0:
+        return ALONE
+    return max(-MOST_DECIMALS, min(MOST_DECIMALS, DIGITS - 1 - math.floor(math.log10(reach))))
+
+
+def written(value: float, decimals: int) -> str:
+    """A number with so many decimals; of less than none, rounded to tens and hundreds."""
+    shown = round(value, decimals) + 0.0
+    return f"{shown:.{max(decimals, 0)}f}"
+
+
+def told(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """A number with its uncertainty, which is rounded up: 0.219 ± 0.019, or 12 (9 to 17) where the ends differ."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    if low is None or high is None or not math.isfinite(low) or not math.isfinite(high):
+        return _alone(value)
+    below, above = value - low, high - value
+    reach = max(below, above)
+    if reach <= 0:
+        return _alone(value)
+    decimals = decimals_beside(reach)
+    if min(below, above) < (1 - ALIKE) * reach:
+        return f"{written(value, decimals)} ({_outward(low, decimals, -1)} to {_outward(high, decimals, 1)})"
+    return f"{written(value, decimals)} ± {_outward(reach, decimals, 1)}"
+
+
+def with_comma(text: str) -> str:
+    """The same with decimal commas."""
+    return text.replace(".", ",")
+
+
+def spoken_numbers(series: Sequence[Sequence[Any]], bands: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Every number of a picture with the band that belongs to it."""
+    found = []
+    for place, (_, values) in enumerate(series):
+        ends: Mapping[str, Any] = next((band for band in bands if band["of"] == place), {})
+        lows, highs = ends.get("low", [None] * len(values)), ends.get("high", [None] * len(values))
+        found.append([told(*each) for each in zip(values, lows, highs)])
+    return found
+
+
+def number_table(picture: Mapping[str, Any]) -> dict[str, Any]:
+    """A picture as the table behind it: names of columns, and rows of ready-made text."""
+    texts = spoken_numbers(picture["series"], picture["bands"])
+    labels = [_label(one) for one in picture["x"]]
+    unit = picture.get("y_name", "")
+    names = [name if len(texts) > 1 or not unit else unit for name, _ in picture["series"]]
+    rows = [list(row) for row in zip(labels, *texts)]
+    return {
+        "columns": [picture.get("x_name") or "", *names],
+        "rows": rows[:MOST_ROWS],
+        "left_out": len(rows[MOST_ROWS:]),
+    }
+
+
+def _label(one: Any) -> str:
+    if isinstance(one, float):
+        return f"{one:.6g}"
+    return str(one)
+
+
+def _alone(value: float) -> str:
+    if value == 0:
+        return "0"
+    decimals = ALONE - 1 - math.floor(math.log10(abs(value)))
+    if decimals > MOST_DECIMALS:
+        return f"{value:.{ALONE - 1}e}"
+    text = written(value, min(decimals, MOST_DECIMALS))
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _outward(end: float, decimals: int, direction: int) -> str:
+    """An end rounded away from the number, so that nothing that was promised to lie inside is left out."""
+    step = 10.0**-decimals
+    steps = end / step
+    whole = math.ceil(steps - 1e-9) if direction > 0 else math.floor(steps + 1e-9)
+    return written(whole * step, decimals)

@@ -1,0 +1,192 @@
+"""What is handed on: numbers rounded to what the noise leaves, in the reader's convention, and verified as they are."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import zipfile
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from python_calamine import CalamineWorkbook
+
+from gaussveil_studio.offers.rounding import number_table, told
+from gaussveil_studio.spreadsheets import Sheet, workbook
+
+if TYPE_CHECKING:
+    from .conftest import Running, Visit
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+Come = Callable[..., "Visit"]
+GROUPS = [f"a district with a long name, number {place}" for place in range(14)]
+NUMBER = r"-?\d+(?:\.\d+)?"
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "words"),
+    [
+        (0.21876543210987654, 0.2, 0.2375308642, "0.219 ± 0.019"),
+        (0.2187, 0.2, 0.26, "0.219 (0.200 to 0.260)"),
+        (17.0, 0.0, 36.2, "17 (0 to 37)"),
+        (123456.7, 121000.0, 125913.4, "123500 ± 2500"),
+        (-0.0000012345, -0.0000022345, -0.0000002345, "-0.0000012 ± 0.0000010"),
+        (5.0, 5.0, 5.0, "5"),
+        (1234.56789, None, None, "1235"),
+        (None, None, None, "not known"),
+        (math.nan, 0.0, 1.0, "not known"),
+    ],
+)
+def test_numbers_are_rounded_to_what_the_noise_leaves(value: Any, low: Any, high: Any, words: str) -> None:
+    assert told(value, low, high) == words
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e5), st.floats(0.0, 3.0))
+def test_a_band_that_is_told_never_claims_more_than_the_one_that_was_drawn(
+    value: float, reach: float, skew: float
+) -> None:
+    low, high = value - reach, value + reach * (1 + skew)
+    numbers = [float(one) for one in re.findall(NUMBER, told(value, low, high))]
+    slack = 0.06 * (high - low)  # of the number in the middle, which is rounded to the nearest
+    if "±" in told(value, low, high):
+        assert numbers[1] >= max(value - low, high - value) * (1 - 1e-9)
+        assert abs(numbers[0] - value) <= slack
+    else:
+        assert numbers[1] <= low + 1e-9 * abs(low)
+        assert numbers[2] >= high - 1e-9 * abs(high)
+
+
+def test_a_workbook_is_read_as_it_was_written() -> None:
+    columns = {
+        'name <&> "it"': ["a\x00b", " 0012 ", "=1+1"],
+        "value": [0.1 + 0.2, -1e-300, math.nan],
+        "whole": [1, 2**40, None],
+        "yes": [True, False, True],
+    }
+    body = workbook([Sheet("numbers", columns, {"value": 3}), Sheet("about", {"": ["x"]})])
+    assert body == workbook([Sheet("numbers", columns, {"value": 3}), Sheet("about", {"": ["x"]})])
+    head, *rows = CalamineWorkbook.from_filelike(io.BytesIO(body)).get_sheet_by_index(0).to_python()
+    assert head == list(columns)
+    assert rows[0] == ["a\ufffdb", 0.1 + 0.2, 1.0, True]
+    assert rows[1] == [" 0012 ", -1e-300, float(2**40), False]
+    assert rows[2] == ["=1+1", "", "", True]  # text, and nothing that a program would compute
+
+
+@pytest.fixture(scope="module")
+def released(studio: Running) -> str:
+    """The mean of fourteen groups, with a title, a purpose and somebody who approved it."""
+    lines = [
+        f'{home},"{group}",{0.3 + 0.1 * place + home % 7 / 10}'
+        for home in range(150)
+        for place, group in enumerate(GROUPS)
+    ]
+    path = studio.folder / "tables" / "districts.csv"
+    path.write_text("\n".join(["home,district,kw", *lines]) + "\n", encoding="utf-8")
+    asked = {"unit": "home", "column": "kw", "low": 0, "high": 3, "by": "values", "by_column": "district"}
+    order = studio.order(
+        studio.account(), "table", "folder-0/districts.csv", by_values=GROUPS, measured_in="kW", **asked
+    )
+    studio.client.post("/api/releases", json=order)
+    assert studio.finished(order["key"])["state"] == "released"
+    return str(order["key"])
+
+
+def test_the_page_of_a_release_shows_its_numbers_and_writes_them_as_the_reader_does(
+    visit: Come, studio: Running, released: str
+) -> None:
+    page = visit(f"/release/{released}").page
+    page.wait_for_selector(".chart[data-drawn]")
+    result = studio.client.get(f"/api/releases/{released}").json()["result"]
+    shown = page.locator(".numbers tbody td").all_inner_texts()
+    assert len(shown) == len(GROUPS)
+    assert all(re.fullmatch(rf"{NUMBER} (± {NUMBER}|\({NUMBER} to {NUMBER}\))", one) for one in shown)
+    assert shown == [row[1] for row in number_table(result["picture"])["rows"]]
+    # Every group stands on the picture, whole names in the table beside it; the legend draws what is drawn.
+    labels = page.locator(".chart text.tick[text-anchor=end]").all_text_contents()
+    assert len(labels) == len(GROUPS)
+    assert page.locator(".numbers tbody th").all_inner_texts() == GROUPS
+    assert page.locator(".made-legend .key.reach").count() == 1
+    page.select_option("#decimal", "comma")
+    assert page.locator(".numbers tbody td").all_inner_texts() == [one.replace(".", ",") for one in shown]
+    assert "decimal=comma" in str(page.get_attribute("a:has-text('Download package')", "href"))
+    page.reload()
+    assert page.input_value("#decimal") == "comma"
+    page.select_option("#decimal", "point")
+    page.fill("#about-title-field", "Districts <of> Aarau")
+    page.fill("#about-purpose", "planning the grid")
+    page.fill("#about-approver", "M. Muster")
+    page.click("button:text('Keep')")
+    page.wait_for_selector(".plain:has-text('Districts <of> Aarau, released on')")
+    page.click("text=Verify this")
+    page.wait_for_selector("#verified dd:has-text('numbers and certificate (answers.csv)')")
+
+
+@pytest.mark.parametrize("decimal", ["point", "comma"])
+def test_one_page_and_every_table_of_a_package_say_the_same(studio: Running, released: str, decimal: str) -> None:
+    said = {"title": "Districts <of> Aarau", "purpose": "planning the grid", "approver": "M. Muster"}
+    assert studio.client.post(f"/api/releases/{released}/about", json=said).status_code == 200
+    body = studio.client.get(f"/api/releases/{released}/files/package.zip?decimal={decimal}").content
+    with zipfile.ZipFile(io.BytesIO(body)) as parcel:
+        files = {name: parcel.read(name) for name in parcel.namelist()}
+    found = studio.client.post("/api/certificate", files={"file": ("package.zip", body)}).json()
+    assert (found["verdict"], found["checked"]) == (
+        "verified",
+        "numbers and certificate (answers.csv, answers.parquet, answers.xlsx)",
+    )
+    page, text = files["report.html"].decode(), files["answers.csv"].decode("utf-8-sig")
+    for words in ("Districts &lt;of&gt; Aarau", "planning the grid", "M. Muster", "What the band holds", "<svg"):
+        assert words in page
+    table = studio.client.get(f"/api/releases/{released}").json()["result"]["table"]["rows"]
+    for group, number in table:
+        assert group in page
+        assert (number.replace(".", ",") if decimal == "comma" else number) in page
+    separator, number = (";", r"-?\d+,\d+") if decimal == "comma" else (",", r"-?\d+\.\d+")
+    assert all(re.fullmatch(number, cell) for cell in text.splitlines()[1].split(separator)[-3:])
+    # One altered cell of any of its tables, and it does not verify.
+    first = text.splitlines()[1]
+    forged = {**files, "answers.csv": text.replace(first, first[:-1] + ("1" if first[-1] != "1" else "2")).encode()}
+    parcel_of_forged = io.BytesIO()
+    with zipfile.ZipFile(parcel_of_forged, "w") as writing:
+        for name, content in forged.items():
+            writing.writestr(name, content)
+    refused = studio.client.post("/api/certificate", files={"file": ("package.zip", parcel_of_forged.getvalue())})
+    assert refused.json()["verdict"] == "does not verify"
+
+
+def test_numbers_that_were_changed_after_the_release_do_not_verify(studio: Running) -> None:
+    order = studio.order(studio.account())
+    studio.client.post("/api/releases", json=order)
+    assert studio.finished(order["key"])["state"] == "released"
+    path = f"/api/releases/{order['key']}/verify"
+    assert studio.client.post(path).json()["verdict"] == "verified"
+    (file,) = (studio.folder / "home.ledger.studio" / "releases" / order["key"]).glob("release.csv")
+    file.write_text(re.sub(r"\d\n", lambda last: f"{(int(last[0][0]) + 1) % 10}\n", file.read_text()), encoding="utf-8")
+    assert studio.client.post(path).json()["verdict"] == "does not verify"
+
+
+def test_every_picture_has_its_numbers_behind_it_and_what_is_spent_stays_spent(visit: Come, studio: Running) -> None:
+    account = studio.account()
+    for _ in range(2):
+        order = studio.order(account)
+        studio.client.post("/api/releases", json=order)
+        assert studio.finished(order["key"])["state"] == "released"
+    page = visit(f"/accounts/{account}").page
+    page.wait_for_selector(".chart[data-drawn]")
+    (line,) = page.locator(".chart path.line.c0").evaluate_all("all => all.map(one => one.getAttribute('d'))")
+    assert re.search(r"V?\d+(\.\d+)?H\d+$", line)  # the last debit goes on until today, and is no spike
+    page.click(".behind summary")
+    rows = page.locator(".behind tbody tr")
+    assert rows.count() == 3
+    used = studio.client.get(f"/api/history?account={account}").json()["used"]
+    assert used == sorted(used)
+    assert float(rows.last.locator("td").inner_text()) == pytest.approx(100 * used[-1], rel=1e-3)
+    assert json.dumps(used[0]) == "0.0"
+    page.goto(studio.pages + "/explore")
+    page.wait_for_selector("#curve[data-drawn]")
+    page.click(".behind summary >> nth=0")
+    assert page.locator(".behind tbody tr").count() >= 61
