@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -15,12 +16,22 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from gaussveil.errors import GaussveilError
-from gaussveil_studio import account_pages, answers, curves, explore_pages, front_pages, release_pages, verify_pages
+from gaussveil_studio import (
+    account_pages,
+    answers,
+    curves,
+    explore_pages,
+    front_pages,
+    release_pages,
+    tour_pages,
+    verify_pages,
+)
 from gaussveil_studio.access import Access
 from gaussveil_studio.context import Studio
+from gaussveil_studio.forms import FOLDER
 from gaussveil_studio.guard import Guard
 from gaussveil_studio.jobs import Jobs
-from gaussveil_studio.settings import Settings
+from gaussveil_studio.settings import Settings, private_folder
 from gaussveil_studio.table_catalogue import TableCatalogue
 from gaussveil_studio.worker import Worker
 
@@ -42,6 +53,7 @@ def _warm_up() -> None:
 def make_application(settings: Settings) -> ASGIApp:
     """Build the application."""
     access = Access(settings)
+    os.environ[FOLDER] = str(private_folder(settings.state / "forms"))  # for its processes, which read tables
     jobs = Jobs(settings)
     studio = Studio(
         settings, access, TableCatalogue(settings, jobs.tables_in_use()), jobs, Worker(), Worker(), Worker()
@@ -80,6 +92,7 @@ def make_application(settings: Settings) -> ASGIApp:
         front_pages.router,
         explore_pages.router,
         release_pages.router,
+        tour_pages.router,
         account_pages.router,
         verify_pages.router,
     ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, wraps
+from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
@@ -12,6 +13,7 @@ from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse
 
 from gaussveil.accounting import Ledger
+from gaussveil.errors import ParameterError
 from gaussveil_studio.access import Access
 from gaussveil_studio.answers import html
 from gaussveil_studio.jobs import Jobs
@@ -57,6 +59,21 @@ class Studio:
     def accounts(self) -> list[str]:
         """Names of the accounts; none where there is no ledger yet."""
         return Ledger(self.settings.ledger).accounts() if self.settings.ledger.exists() else []
+
+    def is_of_tour(self, account: str) -> bool:
+        """Whether an account is one of the tour's."""
+        path = self.settings.tour_ledger
+        return path.exists() and account not in self.accounts() and account in Ledger(path).accounts()
+
+    def ledger_of(self, account: str | None, table: str | None) -> Path:
+        """The ledger that an account is in; the tour's pay for rows of nobody alone, or no account would be debited."""
+        if account is None or account in self.accounts():
+            return self.settings.ledger
+        if not self.is_of_tour(account):
+            raise ParameterError("there is no such account; open one on the page Accounts")
+        if table is None or not self.catalogue.find(table).sample:
+            raise ParameterError("the account of the tour pays for the sample table alone: choose another account")
+        return self.settings.tour_ledger
 
     def people(self) -> dict[str, str]:
         """Accounts, and the people that each is kept for; none for most."""

@@ -52,6 +52,8 @@ class Columns(BaseModel):
     columns: list[Column]
     rows: list[Column] = Field(default=[], description="As rows, where it has a column of readings for each home.")
     written: str = ""
+    guessed: bool = Field(default=False, description="Whether that was found in the file's first lines.")
+    kept: bool = Field(default=False, description="Whether its owner has kept the form.")
     proposed: dict[str, str] = Field(
         default={}, description="Which columns probably say whose row it is, when, how much."
     )
@@ -137,6 +139,16 @@ async def upload(
 def columns(request: Request, context: Context, table: str) -> Response:
     """Columns of a table, read from its schema."""
     return answered(request, "piece_columns.html", _described(context, context.catalogue.find(table)))
+
+
+@router.post("/api/columns", responses=REFUSALS, response_model=Columns, tags=["release"])
+@describing
+def keep_form(request: Request, context: Context, table: str) -> Response:
+    """Keep the form that a table was found to have: from now on every cell is read by itself, as it says."""
+    found = context.catalogue.find(table)
+    called = {found.address: found.name}
+    context.describer.ask("keep_form", called=called, seconds=LIMIT_OF_GIVEN_WORK, address=found.address)
+    return answered(request, "piece_columns.html", _described(context, found))
 
 
 def _described(context: Studio, table: ListedTable) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from gaussveil.report.figures import svg
 from gaussveil.report.html import Report, Section, Table, render
 from gaussveil.report.number_files import encode_columns
 from gaussveil_studio.offers.rounding import decimals_beside, number_table, with_comma
-from gaussveil_studio.plain_words import paragraph
+from gaussveil_studio.plain_words import in_words, paragraph
 from gaussveil_studio.spreadsheets import Sheet, workbook
 
 TABLES = (".csv", ".parquet")
@@ -80,9 +80,13 @@ def handed_page(folder: str, about: Mapping[str, str] | None = None, comma: bool
     sections = [what, *(_shown(picture, comma) if picture else ())]
     facts = [(term, str(text)) for term, text in done["facts"]]
     sections.append(Section(heading="More about it", facts=facts))
-    first, *rest = page.sections
+    first, *rest = [_in_words(section) for section in page.sections]
     promise = replace(first, heading="Certificate", paragraphs=(page.summary,))
     return {"page": render(Report(title, "", [*sections, promise, *rest], page.footer))}
+
+
+def _in_words(section: Section) -> Section:
+    return replace(section, facts=[(term, in_words(text)) for term, text in section.facts])
 
 
 def _done(place: Path) -> dict[str, Any]:

@@ -81,7 +81,9 @@ class Jobs:
         if known not in (None, request):
             raise _used()
 
-    def start(self, key: str, request: dict[str, Any], address: str | None, table_name: str) -> None:
+    def start(
+        self, key: str, request: dict[str, Any], address: str | None, table_name: str, ledger: Path | None = None
+    ) -> None:
         """Start a release once; the same request again changes nothing, another one under the same key is refused."""
         folder = self._folder / key
         with self._lock:
@@ -102,7 +104,7 @@ class Jobs:
                 "request": request,
                 "address": kept,
                 "table_name": table_name,
-                "ledger": str(self._ledger),
+                "ledger": str(ledger or self._ledger),
             }
             order["asked_at"] = time.time()
             write_json(folder / "request.json", order)
@@ -135,7 +137,8 @@ class Jobs:
             done = _read(folder / DONE)  # it may have ended between the two looks
             if done is None and recover(folder):
                 done = _read(folder / DONE)
-        entry = Ledger(self._ledger).entry(key) if self._ledger.exists() else None
+        ledger = Path(asked.get("ledger", self._ledger))
+        entry = Ledger(ledger).entry(key) if ledger.exists() else None
         ledger_state = None if entry is None else entry.state
         if done is not None:
             state, message = done["state"], done["message"]

@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gaussveil.accounting import Certificate
+
+
+IN_WORDS = (
+    (
+        r"adaptive: (filter on the sum of squared mean shifts|Renyi filter at s = \S+)",
+        "an account whose releases may follow from earlier ones: shares of its budget add up",
+    ),
+    (r"adaptive: one release, by its exact delta", "an account for this one release"),
+    (r"adaptive: no entry yet", "an account that nothing was paid from yet"),
+    (r"planned: exact composition of a pre-registered sequence", "an account with a plan that was made beforehand"),
+    (
+        r"each unit is bounded by gaussveil\.statistics\.unit_cells as the parameters say; nothing is believed",
+        "what each contributes is brought within the bounds before it counts; nothing is believed",
+    ),
+    (r"\brow_norm\b", "the largest length of a row"),
+)
+
+
+def in_words(text: str) -> str:
+    """What the library says of accounts and rows, as a page says it."""
+    for pattern, words in IN_WORDS:
+        text = re.sub(pattern, words, text)
+    return text
 
 
 def paragraph(title: str, when: str, promise: Mapping[str, Any]) -> str:
@@ -33,4 +57,4 @@ def explained(certificate: Certificate) -> list[list[str]]:
         ["Released", f"{certificate.released_at}, id {certificate.release_id}"],
     ]
     facts += [["Assumes", line] for line in certificate.assumptions]
-    return facts
+    return [[term, in_words(text)] for term, text in facts]

@@ -19,11 +19,14 @@ from gaussveil import mechanisms
 from gaussveil.errors import ParameterError
 from gaussveil_studio.answers import A_FILE, REFUSALS, answered, environment, moment, wants_piece
 from gaussveil_studio.context import Context, Studio, given_work, page
+from gaussveil_studio.guidance import PUBLISHED
 from gaussveil_studio.jobs import CERTIFICATE, JobStatus
-from gaussveil_studio.offers.kinds import KINDS
+from gaussveil_studio.offers.kinds import JOBS, KINDS, job_of
 from gaussveil_studio.offers.orders import KEY, ORDERS, Asked, PreviewRequest, ReleaseRequest, Text
 from gaussveil_studio.offers.rounding import number_table
 from gaussveil_studio.plain_words import paragraph
+from gaussveil_studio.sample_table import ORDER
+from gaussveil_studio.settings import MEBIBYTE
 from gaussveil_studio.shown import require_shown
 from gaussveil_studio.table_catalogue import ENDINGS
 from gaussveil_studio.verify_pages import CertificateVerdict
@@ -87,19 +90,29 @@ class Releases(BaseModel):
 
 
 @router.get("/release", include_in_schema=False)
-async def release(context: Context, mechanism: str = "table", like: str = "", account: str = "") -> Response:
+async def release(
+    context: Context, mechanism: str = "table", like: str = "", account: str = "", job: str = ""
+) -> Response:
     """A new form; its key is in the address, so that coming back to it finds what was started from it."""
     if re.fullmatch(KEY, like) and context.jobs.exists(like):
         mechanism = context.jobs.request(like).get("request", {}).get("order", {}).get("mechanism", "")
     wanted = mechanism if mechanism in ORDERS else "table"
-    known = {"mechanism": wanted, "like": like if re.fullmatch(KEY, like) else "", "account": account}
+    known = {"mechanism": wanted, "like": like if re.fullmatch(KEY, like) else "", "account": account, "job": job}
     rest = urlencode({name: value for name, value in known.items() if value})
     return RedirectResponse(f"/release/{secrets.token_hex(16)}?{rest}", 303)
 
 
 @router.get("/release/{key}", include_in_schema=False)
 def form_or_result(
-    request: Request, context: Context, key: Key, mechanism: str = "table", like: str = "", account: str = ""
+    request: Request,
+    context: Context,
+    key: Key,
+    mechanism: str = "table",
+    like: str = "",
+    account: str = "",
+    job: str = "",
+    table: str = "",
+    tour: str = "",
 ) -> Response:
     """The form of a key that is still free, or what became of the release under it."""
     if context.jobs.exists(key):
@@ -109,20 +122,28 @@ def form_or_result(
     context.worker.begin("warm", mechanism=mechanism)
     properties = ORDERS[mechanism].model_json_schema()["properties"]
     before = context.jobs.request(like).get("request", {}) if re.fullmatch(KEY, like) else {}
+    wanted = job_of(mechanism, job)
+    accounts, chosen = context.people(), before.get("account", account)
+    if context.is_of_tour(chosen):
+        accounts |= {chosen: ""}
     return page(
         request,
         "release_form.html",
         key=key,
         mechanism=mechanism,
-        jobs=[(name, kind.title, kind.__doc__) for name, kind in ORDERS.items()],
+        jobs=JOBS,
+        job=wanted,
         fields={name: asked for name, asked in properties.items() if name != "mechanism"},
-        values=before.get("order", {}),
-        tables=[vars(table) for table in context.catalogue.tables()],
-        chosen=before.get("table"),
-        account=before.get("account", account),
-        accounts=context.people(),
+        values=before.get("order") or (ORDER if tour else {}) | JOBS[wanted]["order"],
+        tables=[vars(one) for one in context.catalogue.tables()],
+        chosen=before.get("table", table),
+        account=chosen,
+        accounts=accounts,
+        tour=bool(tour),
         needs_table=mechanism != "stream",
         endings=",".join(ENDINGS),
+        most_mebibytes=context.settings.upload_limit // MEBIBYTE,
+        published=PUBLISHED,
     )
 
 
@@ -152,7 +173,8 @@ def title_of(order: dict[str, Any], table: str) -> str:
     """What a release is called on pages."""
     kind = KINDS.get(order.get("mechanism", ""), {"title": "Release"})
     words = kind.get("called", kind["title"]).format_map(order)
-    for spoken, meant in ((" of None", ""), (" by nothing", ""), (" by values", f" by {order.get('by_column')}")):
+    listed = [(f" by {by}", f" by {order.get('by_column')}") for by in ("values found", "values and others", "values")]
+    for spoken, meant in ((" of None", ""), (" by nothing", ""), *listed):
         words = words.replace(spoken, meant)
     return f"{words[:1].upper()}{words[1:]}, {table}" if table else words
 
@@ -162,14 +184,13 @@ def title_of(order: dict[str, Any], table: str) -> str:
 def preview(request: Request, context: Context, asked: PreviewRequest) -> Response:
     """What a release would be like: the answer on a simulated table, the account before and after. Spends nothing."""
     address, name = _table(context, asked.table)
-    if asked.account is not None and asked.account not in context.accounts():
-        raise ParameterError("there is no such account; open one on the page Accounts")
+    ledger = context.ledger_of(asked.account, asked.table)
     found = context.worker.ask(
         "preview",
         request=asked.model_dump(),
         address=address,
         table_name=name,
-        ledger=str(context.settings.ledger),
+        ledger=str(ledger),
         called={} if address is None else {address: name},
     )
     return answered(request, "piece_preview.html", {**found, "notes": _paid_elsewhere(context, asked, name)})
@@ -181,13 +202,12 @@ def start(request: Request, context: Context, asked: ReleaseRequest) -> Response
     if context.jobs.exists(asked.key):  # whatever has changed since, an upload that is gone for example
         context.jobs.require_same(asked.key, asked.model_dump())
     else:
-        if asked.account not in context.accounts():
-            raise ParameterError("there is no such account; open one on the page Accounts")
+        ledger = context.ledger_of(asked.account, asked.table)
         if asked.table is None and asked.order.mechanism != "stream":
             raise ParameterError("choose a table, or upload one")
         address, name = _table(context, asked.table)
-        require_shown(asked.model_dump(), address, str(context.settings.ledger))
-        context.jobs.start(asked.key, asked.model_dump(), address, name)
+        require_shown(asked.model_dump(), address, str(ledger))
+        context.jobs.start(asked.key, asked.model_dump(), address, name, ledger)
     reply = _answer(request, context, context.jobs.status(asked.key), 202)
     if wants_piece(request):
         reply.headers["HX-Redirect"] = f"/release/{asked.key}"
@@ -261,7 +281,7 @@ def download(
     elif name in (CERTIFICATE, file.get("file")) and not comma:
         body = context.jobs.file(key, name).read_bytes()
     else:
-        told = {"folder": folder, "about": _handed(context, key), "comma": comma}
+        told: dict[str, Any] = {"folder": folder, "about": _handed(context, key), "comma": comma}
         task = ("package", _again(context, key)) if name == "package.zip" else ("converted", {"name": name})
         with tempfile.TemporaryDirectory(dir=context.catalogue.store) as place:
             ask(task[0], out=f"{place}/{name}", **told, **task[1])
@@ -283,7 +303,7 @@ def _paid_elsewhere(context: Studio, asked: PreviewRequest, table: str) -> list[
     if asked.account is None or not table:
         return []
     paid = {one["account"] for one in context.jobs.summaries() if one["table"] == table and one["state"] == "released"}
-    others = sorted(paid - {asked.account})
+    others = sorted(name for name in paid - {asked.account} if not context.is_of_tour(name))
     if not others:
         return []
     named = ", ".join(f"“{name}”" for name in others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
@@ -297,7 +317,7 @@ def _known(context: Studio, found: JobStatus) -> dict[str, Any]:
     result = None if found.done is None or found.state != "released" else found.done
     known = {name: value for name, value in vars(found).items() if name != "done"}
     order = context.jobs.request(found.key).get("request", {}).get("order", {})
-    known |= {"about": context.jobs.about(found.key)}
+    known |= {"about": context.jobs.about(found.key), "tour": context.is_of_tour(found.account)}
     if result is not None:
         result = {**result, "signs": context.settings.signing_key is not None, **_for_people(context, found, order)}
         result |= {"script": _again(context, found.key)} if "python" in result else {}

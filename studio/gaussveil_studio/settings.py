@@ -44,6 +44,11 @@ class Settings:
         require_protection(self.host, self.password, self.tls_certificate, self.tls_key)
 
     @property
+    def tour_ledger(self) -> Path:
+        """The ledger of the tour, whose accounts pay for rows of nobody and for nothing else."""
+        return self.state / "tour.ledger"
+
+    @property
     def scheme(self) -> str:
         """How the address begins."""
         return "http" if self.tls_certificate is None else "https"

@@ -9,6 +9,7 @@ from typing import Any
 
 from gaussveil.accounting import Ledger
 from gaussveil.errors import LedgerStateError
+from gaussveil_studio.forms import kept_form
 
 
 def digest(request: dict[str, Any], address: str | None, ledger: str) -> str:
@@ -31,9 +32,11 @@ def require_shown(request: dict[str, Any], address: str | None, ledger: str) -> 
 
 
 def written(address: str | None) -> list[int]:
-    """What tells that a file was written anew; nothing of a table that lies elsewhere."""
+    """What tells that a file was written anew, or another form kept; nothing of a table that lies elsewhere."""
     try:
         found = os.stat((address or "").partition("#")[0])
+        form = kept_form(address or "")
+        kept = [form.stat().st_mtime_ns] if form else []
     except OSError:  # a table elsewhere, or none
         return []
-    return [found.st_size, found.st_mtime_ns, found.st_ino]
+    return [found.st_size, found.st_mtime_ns, found.st_ino, *kept]

@@ -6,9 +6,11 @@ and links to other places are not listed.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import shutil
+import threading
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +18,13 @@ from typing import BinaryIO
 
 from gaussveil.engines.location import public_name, spoken_name
 from gaussveil.errors import FormatError, GaussveilError, ParameterError, SourceError
+from gaussveil.files import PRIVATE, write_whole
+from gaussveil_studio.sample_table import NAME, sample_table
 from gaussveil_studio.settings import Settings, private_folder
 
 ENDINGS = (".csv.gz", ".csv", ".parquet", ".npy", ".xlsx", ".xlsm", ".xls", ".arrow", ".feather")
 MOST_LISTED = 500
+SAMPLE = "sample"
 MOST_UPLOADS = 32
 DEEPEST = 4
 CHUNK = 1 << 20
@@ -34,6 +39,8 @@ class ListedTable:
     name: str
     address: str
     uploaded: bool = False
+    sample: bool = False
+    """Rows of nobody, which no account need pay for."""
 
 
 class TableCatalogue:
@@ -44,6 +51,7 @@ class TableCatalogue:
         self._folders: dict[str, Path] = {}
         self._fixed: list[ListedTable] = []
         self._uploads: dict[str, ListedTable] = {}
+        self._lock = threading.Lock()
         self._store = private_folder(settings.state / "uploads")
         self.clear(in_use)
         for index, address in enumerate(settings.tables):
@@ -127,8 +135,31 @@ class TableCatalogue:
         except GaussveilError:
             target.unlink()
             raise
-        self._uploads[identifier] = ListedTable(identifier, shown, str(target), uploaded=True)
-        return self._uploads[identifier]
+        return self._listed(ListedTable(identifier, shown, str(target), uploaded=True))
+
+    def sample(self) -> ListedTable:
+        """The table of nobody that everybody may try things on."""
+        if SAMPLE not in self._uploads:
+            target = self._store / f"{SAMPLE}.csv"
+            write_whole(target, sample_table().read().decode(), PRIVATE)
+            self._uploads[SAMPLE] = ListedTable(SAMPLE, NAME, str(target), uploaded=True, sample=True)
+        return self._uploads[SAMPLE]
+
+    def _listed(self, table: ListedTable) -> ListedTable:
+        """The upload, or the one of the same name and content that is there already."""
+        content = _content(table.address)
+        with self._lock:  # two may arrive at once
+            for known in self._uploads.values():
+                if known.name == table.name and not known.sample and _content(known.address) == content:
+                    Path(table.address).unlink()
+                    return known
+            self._uploads[table.id] = table
+        return table
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").digest()
 
 
 def is_inside(folder: Path, name: str) -> bool:

@@ -30,6 +30,7 @@ TASKS = {
     "history": "account_views",
     "exported": "account_views",
     "describe_table": "offers.tables",
+    "keep_form": "forms",
     "preview": "offers",
     "warm": "offers",
     "diagnose": "private_figures",

@@ -146,10 +146,10 @@ def test_one_page_and_every_table_of_a_package_say_the_same(studio: Running, rel
         assert group in page
         assert (number.replace(".", ",") if decimal == "comma" else number) in page
     separator, number = (";", r"-?\d+,\d+") if decimal == "comma" else (",", r"-?\d+\.\d+")
-    assert all(re.fullmatch(number, cell) for cell in text.splitlines()[1].split(separator)[-3:])
+    assert re.fullmatch(number, text.splitlines()[1].split(separator)[-3])
     # One altered cell of any of its tables, and it does not verify.
-    first = text.splitlines()[1]
-    forged = {**files, "answers.csv": text.replace(first, first[:-1] + ("1" if first[-1] != "1" else "2")).encode()}
+    deviation = text.splitlines()[1].split(separator)[-3]
+    forged = {**files, "answers.csv": text.replace(deviation, f"9{deviation}", 1).encode()}
     parcel_of_forged = io.BytesIO()
     with zipfile.ZipFile(parcel_of_forged, "w") as writing:
         for name, content in forged.items():
@@ -165,7 +165,7 @@ def test_numbers_that_were_changed_after_the_release_do_not_verify(studio: Runni
     path = f"/api/releases/{order['key']}/verify"
     assert studio.client.post(path).json()["verdict"] == "verified"
     (file,) = (studio.folder / "home.ledger.studio" / "releases" / order["key"]).glob("release.csv")
-    file.write_text(re.sub(r"\d\n", lambda last: f"{(int(last[0][0]) + 1) % 10}\n", file.read_text()), encoding="utf-8")
+    file.write_text(file.read_text(encoding="utf-8").replace("\n", "\n9", 1), encoding="utf-8")
     assert studio.client.post(path).json()["verdict"] == "does not verify"
 
 

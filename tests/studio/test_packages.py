@@ -123,12 +123,17 @@ def test_a_preview_answers_or_refuses_whatever_stands_in_a_field(mechanism: str,
 WIDE = {"unit": "household", "column": "reading", "low": 0, "high": 3, "by": "hour", "by_column": "time"}
 
 
-@pytest.mark.parametrize("mechanism", [*KINDS, "wide"])
+PERIOD = {"unit": "household", "column": "kw", "low": 0, "high": 3, "by": "nothing", "period": "one day"}
+FOUND = {"unit": "who", "column": "x", "low": -3, "high": 3, "by": "values found", "by_column": "kind"}
+TABLES = {"wide": ("wide.csv", WIDE), "period": ("homes.csv", PERIOD), "found": ("kinds.csv", FOUND)}
+
+
+@pytest.mark.parametrize("mechanism", [*KINDS, *TABLES])
 def test_script_and_command_of_a_package_release_the_same(
     mechanism: str, tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert KINDS.keys() == ORDERS.keys()
-    name, asked = KINDS.get(mechanism, ("wide.csv", WIDE))
+    name, asked = (KINDS | TABLES)[mechanism]
     monkeypatch.setattr("signal.signal", lambda *_: None)  # this process goes on after the release
     place = taken_away(tmp_path, tables / name if name else None, mechanism if mechanism in KINDS else "table", asked)
     first = Certificate.read(place / "certificate.json")

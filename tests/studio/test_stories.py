@@ -253,6 +253,7 @@ def test_nothing_that_was_typed_is_lost(visit: Come, studio: Running, day: str) 
     kept()
     page.reload()
     kept()
+    page.click("#rarer summary")
     page.click(".kinds a:has-text('Numbers that you computed')")  # another kind, and back
     page.wait_for_selector("#field-l2_sensitivity")
     assert page.input_value("#field-epsilon") == "0.7"
@@ -494,13 +495,35 @@ def test_a_package_on_verify_is_opened_and_bombs_are_not(studio: Running) -> Non
         assert words in reply.json()["error"]["message"]
 
 
+def test_a_page_that_waits_says_when_nobody_answers(
+    visit: Come, studio: Running, started_studio: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "tables").mkdir()
+    with started_studio(tmp_path) as short:
+        page = visit("/releases", short).page.context.new_page()  # where errors may be told
+        page.goto(short.pages + "/releases")
+        waiting = (
+            '<section id="release"><section hx-get="/api/releases/none" hx-trigger="load, again" hx-target="#release">'
+            '<p class="gone" hidden>gone</p></section></section>'
+        )
+        page.route("**/api/releases/none", lambda route: route.abort())
+        page.evaluate(
+            "html => { document.querySelector('main').innerHTML = html; htmx.process(document.body); }", waiting
+        )
+        page.wait_for_selector(".gone:not([hidden])")
+        page.unroute("**/api/releases/none")
+        page.route("**/api/releases/none", lambda route: route.fulfill(body="<p id='back'>back</p>"))
+        page.wait_for_selector("#back")  # it asked again by itself
+        page.close()
+
+
 def test_a_phone_sees_the_chart_first(visit: Come, studio: Running) -> None:
     page = visit("/explore", width=375, height=800).page
     page.wait_for_selector("#curve[data-drawn]")
     tops = "all => all.map(one => document.querySelector(one).getBoundingClientRect().top)"
     curve, slider = page.evaluate(tops, ["#curve", "#shift"])
     assert curve < slider
-    page.goto(studio.pages + "/release")
+    page.goto(studio.pages + "/release?mechanism=stream")
     page.wait_for_selector("#slider")
-    questions, preview, slider, button = page.evaluate(tops, ["#account", "#preview", "#slider", "#release-button"])
+    questions, preview, slider, button = page.evaluate(tops, ["#field-meter", "#preview", "#slider", "#release-button"])
     assert questions < preview < slider < button

@@ -141,6 +141,23 @@ def test_an_account_is_too_poor_only_where_money_is_the_reason(studio: Running, 
     assert shown["budget"]["more_after"] == shown["budget"]["in_all"] - 1
 
 
+def test_no_page_names_anything_internal(studio: Running, tables: str) -> None:
+    """Of a release and its account: all that stands on pages, but for scripts to copy and names that people gave."""
+    account = studio.account()
+    order = studio.order(account, "table", f"{tables}long.csv", **GOOD["table"][1])
+    studio.client.post("/api/releases", json=order)
+    assert studio.finished(order["key"])["state"] == "released"
+    listed = ("/", "/release", "/releases", "/accounts", f"/accounts/{account}", f"/release/{order['key']}", "/tour")
+    for path in (*listed, *(f"/release/{'e' * 32}?mechanism={kind}" for kind in KINDS)):
+        page = studio.client.get(path, headers={"Accept": "text/html"}).text
+        told = re.sub(r"<(pre|code|script|option)\b.*?</\1>|<[^>]*>", "\n", page, flags=re.DOTALL)
+        for line in re.sub(r"gaussveil (studio|\d\S*)|Python", "", unescape(told)).splitlines():
+            if line.strip() not in ("", "mean_kw by hour", "mean of kw, kW"):
+                assert is_plain(line), (path, line)
+    page = studio.client.post(f"/api/releases/{order['key']}/verify", headers=PIECE).text
+    assert "numbers and certificate" in page
+
+
 def test_other_forms_refuse_in_sentences_too(studio: Running) -> None:
     words = ("name", "epsilon", "delta", "people", "unit")
     good = {"name": "fine", "epsilon": 1, "delta": 1e-5, "people": "", "unit": "record"}

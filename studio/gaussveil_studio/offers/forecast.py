@@ -18,7 +18,7 @@ from gaussveil.timeseries import read_readings, simulate_households
 from gaussveil.timeseries.household_models import steps_ahead
 from gaussveil.timeseries.tables import columns_of, to_minutes
 from gaussveil_studio.offers.offer import ASKED_AGAIN, Offer, Outcome, Picture, Plan, band, spelled
-from gaussveil_studio.offers.tables import open_source, proposed, schema_of
+from gaussveil_studio.offers.tables import open_source, proposed, reading_of, schema_of
 from gaussveil_studio.shown import written
 
 HOLDS = (
@@ -28,7 +28,7 @@ HOLDS = (
 ROOM = 4 << 20  # bytes: certificates hold a loss for every pair of households
 MOST_DRAWN = 6
 GAPS = {"none are": "refuse", "a straight line": "interpolate", "the last one": "hold", "a week before": "week"}
-SECONDS_AT_LEAST, SECONDS_A_HOME, SECONDS_A_PAIR = 6.0, 0.03, 0.025  # of a design: of start, models, and each pair
+SECONDS_AT_LEAST, SECONDS_A_HOME, SECONDS_A_PAIR = 6.0, 0.02, 0.0007  # of a design: of start, models, and each pair
 
 
 class ForecastOffer(Offer):
@@ -59,7 +59,7 @@ class ForecastOffer(Offer):
         if not unit:
             raise SchemaError("choose the column that names the home, or give a table with a column for each")
         left = [one.name for one in others if one.name != unit and is_number(one.type)]
-        reading = order["reading"] or (left[0] if len(left) == 1 else "")
+        reading = order["reading"] or reading_of(left)
         if not reading:
             raise SchemaError("choose the column of readings: the table has several columns of numbers, or none")
         require_columns(schema, [unit, reading])

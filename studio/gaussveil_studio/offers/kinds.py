@@ -1,4 +1,7 @@
-"""The kinds of releases as orders.toml describes them; apart from the models, so that a release need not load those."""
+"""The kinds of releases as orders.toml describes them, and the jobs that people want done, in their words.
+
+Apart from the models, so that a release need not load those.
+"""
 
 from __future__ import annotations
 
@@ -6,5 +9,21 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-KINDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("orders.toml").read_text(encoding="utf-8"))
+
+def _described(name: str) -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+
+
+KINDS: dict[str, Any] = _described("orders.toml")
 EVERY = KINDS.pop("every")["fields"]
+JOBS: dict[str, dict[str, Any]] = {
+    name: {"order": {}, "needs": [], "rare": False, **job} for name, job in _described("jobs.toml").items()
+}
+
+
+def job_of(kind: str, wanted: str = "") -> str:
+    """The job that a form is for: the one that was wanted, or the usual one of a kind of release."""
+    if JOBS.get(wanted, {}).get("kind") == kind:
+        return wanted
+    usual = "averages" if kind == "table" else ""
+    return usual or next(name for name, job in JOBS.items() if job["kind"] == kind)

@@ -60,7 +60,7 @@ def _field(asked: dict[str, Any]) -> tuple[Any, Any]:
     typed = Literal[tuple(choices)] if choices else TYPES[kind]
     if default is None and kind != "names":
         typed = Annotated[typed | None, BeforeValidator(_none_if_empty)]
-    shown: Any = {"ask": asked.get("ask", "what"), "pick": asked.get("pick")}
+    shown: Any = {"ask": asked.get("ask", "what"), "pick": asked.get("pick"), "spoken": asked.get("spoken")}
     known = Field(default=default, title=asked["title"], description=asked["help"], json_schema_extra=shown, **limits)
     return typed, known
 

@@ -75,8 +75,10 @@ class Answer:
             elif len(others) > 1:
                 bands.append(spread([list(one.table.values())[place + 1][rows] for one in others], place))
         series = {name: list(values[rows]) for name, values in drawn}
-        known = {"bands": bands, "holds": holds if bands else "", "own_scale": own_scale}
-        return Picture(title, list(names[rows]), series, x_name, y_name, kind, **known)
+        told = holds if bands else ""
+        return Picture(
+            title, list(names[rows]), series, x_name, y_name, kind, bands=bands, holds=told, own_scale=own_scale
+        )
 
     def encoded(self) -> bytes:
         """The file."""
@@ -161,6 +163,8 @@ class RehearsedOffer(Offer):
         return self._drawn(self._answer(self._mechanism(**CLOSE), self._data()), "")
 
     def _drawn(self, answer: Answer, title: str, others: Sequence[Answer] = ()) -> Picture:
+        if not len(next(iter(answer.table.values()))):
+            raise ParameterError("nothing would show: no value is frequent enough at so small an epsilon")
         return answer.picture(title, self.kind, self.y_name, others, self.holds, self.own_scale)
 
     def _chosen(self) -> list[str]:

@@ -14,10 +14,14 @@ from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.mechanisms.table.release import TableRelease
 from gaussveil.report.number_files import encode_columns
 from gaussveil.statistics import Source
+from gaussveil.statistics.keys import Discovered
 from gaussveil_studio.offers.offer import DAY, spelled
+from gaussveil_studio.offers.periods import PERIODS, by_periods, is_whole, unit_of, with_periods
 from gaussveil_studio.offers.rehearsed import Answer, Facts, RehearsedOffer
-from gaussveil_studio.offers.tables import HOUSEHOLD, READING, by_rows, open_source, rows_of, schema_of
+from gaussveil_studio.offers.tables import HOUSEHOLD, READING, by_rows, open_source, proposed, rows_of, schema_of
 
+FOUND, LISTED = "values found", ("values", "values and others")  # what groups may be, beside the clock
+NOTHING_FOUND = "no value is frequent enough to show: ask for a larger epsilon, or list the values"
 MANY = 8  # groups from which on a line, or a row for each, is drawn
 MOST_SIMULATED = 2000
 
@@ -33,8 +37,8 @@ class TableOffer(RehearsedOffer):
     )
 
     def _mechanism(self, **more: Any) -> TableRelease:
-        known = self._promised("unit", "rows_per_group", **more)
-        return TableRelease(by=self._groups(), answers=[self._asked()], **known)
+        known = self._promised("rows_per_group", **more)
+        return TableRelease(by=self._groups(), answers=[self._asked()], unit=unit_of(self.order), **known)
 
     def _groups(self) -> dict[str, Any]:
         by, column = self.order["by"], self.order["by_column"]
@@ -42,12 +46,15 @@ class TableOffer(RehearsedOffer):
             return {}
         if not column:
             raise ParameterError("choose the column to group by, or one number for all together")
-        if by != "values":
+        if by == FOUND:
+            return {column: statistics.discover(column)}
+        if by not in LISTED:
             return {by: getattr(statistics, f"{by}_of")(column, time_zone=self.order["time_zone"])}
-        listed = self.order["by_values"]
-        if not listed:
+        given = self.order["by_values"]
+        if not given:
             raise ParameterError("list the values to group by: they must be public, so they are never looked up")
-        return {column: statistics.value_of(column, [int(v) if v.lstrip("-").isdecimal() else v for v in listed])}
+        values = [int(v) if v.lstrip("-").isdecimal() else v for v in given]
+        return {column: statistics.value_of(column, values, other=by != "values")}
 
     def _asked(self) -> Any:
         order, kind = self.order, self.order["answer"]
@@ -60,20 +67,24 @@ class TableOffer(RehearsedOffer):
         between = (order["low"], order["high"])
         if kind == "median":
             return mechanisms.Quantile(order["column"], 0.5, between)
-        learnt = {"bounds": "auto"} if order["bounds"] == "learnt" and kind in ("mean", "sum") else {}
+        fits = kind in ("mean", "sum") and order["by"] != FOUND  # both at once is more than one table can be asked
+        learnt = {"bounds": "auto"} if order["bounds"] == "learnt" and fits else {}
         return getattr(mechanisms, kind.title())(order["column"], between, **learnt)
 
     def _simulated(self) -> pa.Table:
         """Rows of nobody: each unit once in every group, some larger than others, over a day that everybody knows."""
-        self._mechanism().plan().request.reader.check(self._rows() or schema_of(self.needed_table()))
+        schema = with_periods(self._rows() or schema_of(self.needed_table()), self.order, self._time())
+        self._mechanism().plan().request.reader.check(schema)
         if self.order["unit"] == self.order["by_column"]:
             raise SchemaError("whom to hide cannot be a group as well: a group of one hides nobody")
         units = min(self.order["units"], MOST_SIMULATED)
-        order, (values, *_) = self.order, [*(list(key.values) for key in self._groups().values()), ["all"]]
+        order, values = self.order, self._listed()
         place, who = np.tile(np.arange(len(values)), units), np.repeat(np.arange(units), len(values))
+        if order["by"] == FOUND:  # of which each counts in one
+            place, who = np.arange(units) % len(values), np.arange(units)
         low, high = order["low"] or 0.0, order["high"] or 1.0
         size = np.random.default_rng(0).gamma(4.0, 0.25, units)
-        columns: dict[str, Any] = {order["unit"]: who}
+        columns: dict[str, Any] = {unit_of(order): who}
         if order["column"]:
             level = np.asarray(DAY)[place * len(DAY) // len(values)] / 20
             columns[order["column"]] = np.clip(low + (high - low) * level * size[who], low, high)
@@ -83,16 +94,31 @@ class TableOffer(RehearsedOffer):
             columns[order["by_column"]] = clock.astype("M8[s]") if step else clock
         return pa.table(columns)
 
+    def _listed(self) -> list[Any]:
+        """The groups of the simulated table; where they are to be found, some that nobody has."""
+        if self.order["by"] == "nothing":
+            return ["all"]
+        (key,) = self._groups().values()
+        if not isinstance(key, Discovered):
+            return list(key.values)
+        schema = self._rows() or schema_of(self.needed_table())
+        return [1, 2, 3] if pa.types.is_integer(schema.field(key.column).type) else ["first", "second", "third"]
+
     def _rows(self) -> pa.Schema | None:
         """The table as rows of household, time and reading, where it has a column for each household."""
         return rows_of(schema_of(self.needed_table())) if self.order["unit"] == HOUSEHOLD else None
 
     def _data(self) -> Source:
         table = open_source(self.needed_table())
-        return by_rows(table) if self._rows() else table
+        return by_periods(by_rows(table) if self._rows() else table, self.order, self._time())
+
+    def _time(self) -> str:
+        """The column that tells when."""
+        clock = self.order["by"] in ("hour", "weekday", "month")
+        return (clock and self.order["by_column"]) or proposed(self._rows() or schema_of(self.needed_table()))["time"]
 
     def _facts(self, rehearsed: Answer) -> Facts:
-        (names, _), error = rehearsed.table.values(), dict(rehearsed.facts)["Typical error"]
+        (names, _), error = rehearsed.table.values(), dict(rehearsed.facts).get("Typical error", "not known")
         units = min(self.order["units"], MOST_SIMULATED)
         return (
             ("Answers", f"{len(names)} number{'s' * (len(names) > 1)}, each with its error and its 95 % interval"),
@@ -101,19 +127,27 @@ class TableOffer(RehearsedOffer):
 
     def python(self) -> str:
         """As Python."""
-        return f"release = {spelled(self._mechanism())}.release(gaussveil.open(table){self._melted()})"
+        return f"release = {spelled(self._mechanism())}.release(gaussveil.open(table){self._turned()})"
 
-    def _melted(self) -> str:
-        if (rows := self._rows()) is None:
+    def _turned(self) -> str:
+        """What makes rows of a table with a column for each home, and names periods; nothing of most tables."""
+        rows, order = self._rows(), self.order
+        if rows is None and is_whole(order):
             return ""
-        time = json.dumps(rows.names[1])
-        return f'.table().to_pandas().melt({time}, var_name="{HOUSEHOLD}", value_name="{READING}")'
+        turned = ".table().to_pandas()"
+        if rows is not None:
+            turned += f'.melt({json.dumps(rows.names[1])}, var_name="{HOUSEHOLD}", value_name="{READING}")'
+        if is_whole(order):
+            return turned
+        whose, when = f'rows[{json.dumps(order["unit"])}].astype("string")', f"rows[{json.dumps(self._time())}]"
+        named = f'{whose} + " in " + {when}.dt.strftime("{PERIODS[order["period"]]}")'
+        return f"{turned}.assign(**{{{json.dumps(unit_of(order))}: lambda rows: {named}}})"
 
     def shell(self) -> tuple[str, str]:
         """The readings as rows."""
-        if not self._melted():
+        if not self._turned():
             return super().shell()
-        made = f'gaussveil.open({json.dumps(self.table_name)}){self._melted()}.to_parquet("readings.parquet")'
+        made = f'gaussveil.open({json.dumps(self.table_name)}){self._turned()}.to_parquet("readings.parquet")'
         return f"python -c {shlex.quote(f'import gaussveil; {made}')}", "readings.parquet"
 
     def _unit(self) -> str:
@@ -127,12 +161,15 @@ class TableOffer(RehearsedOffer):
         (name,) = (one.removesuffix("_sd") for one in found.column_names if one.endswith("_sd"))
         values, low, high = (found[f"{name}{end}"].to_pylist() for end in ("", "_low", "_high"))
         labels = ["all"] if order["by"] == "nothing" else [str(key) for key in found.column(0).to_pylist()]
-        over = {"nothing": "", "values": order["by_column"]}.get(order["by"], f"{order['by']} of {order['by_column']}")
+        over = f"{order['by']} of {order['by_column']}"
+        if order["by"] in (*LISTED, FOUND, "nothing"):
+            over = "" if order["by"] == "nothing" else order["by_column"]
         what = "count" if order["answer"] == "count" else f"{order['answer']} of {order['column']}"
         self.y_name = ", ".join(part for part in (what, self._unit()) if part)
-        in_order = "rows" if order["by"] == "values" else "line"
+        in_order = "rows" if order["by"] in (*LISTED, FOUND) else "line"
         self.kind = in_order if len(labels) > MANY else "points"
-        error = f"{float(np.median(found[f'{name}_sd'].to_numpy())):.3g} {self._unit()}".strip()
+        error = f"{float(np.median(found[f'{name}_sd'].to_numpy())):.3g} {self._unit()}".strip() if labels else ""
         body = encode_columns({column: found[column].to_numpy() for column in found.column_names}, ".csv")
-        facts = (("Typical error", error),)
+        told = ("Released", f"{what} by {over}" if over else what)
+        facts = (told, ("Typical error", error) if labels else ("Found", NOTHING_FOUND))
         return Answer({over: labels, what: values}, release.certificate, facts, (low, high), body=body)

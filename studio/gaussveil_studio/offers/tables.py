@@ -14,6 +14,7 @@ from gaussveil.errors import SourceError
 from gaussveil.report.number_files import ENDINGS, Numbers, read_numbers
 from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import is_number
+from gaussveil_studio.forms import kept_form
 from gaussveil_studio.shown import written
 
 MOST_COLUMNS = 5000
@@ -27,6 +28,23 @@ SOUNDS_LIKE_SOMEBODY = re.compile(
 SOUNDS_LIKE_TIME = re.compile(
     r"^(date|time|datetime|timestamp|day|datum|zeit|zeitstempel|uhrzeit|heure|data|ora)\b", re.IGNORECASE
 )
+SIGNS = {
+    "%Y": "2024",
+    "%y": "24",
+    "%m": "12",
+    "%d": "31",
+    "%H": "23",
+    "%M": "59",
+    "%S": "58",
+    "%f": "000",
+    "%z": "+01:00",
+}
+SIGNS |= {"%b": "Dec", "%B": "December", "%I": "11", "%p": "PM", "%T": "23:59:58"}
+SOUNDS_LIKE_READING = re.compile(
+    r"(^|[^a-z])(kwh?|mwh|w|wh|power|load|reading|value|amount|consumption|energy|leistung|last|verbrauch|wert|betrag|"
+    r"puissance|consommation|valeur|potenza|consumo|valore)($|[^a-z])",
+    re.IGNORECASE,
+)
 LONGEST_HEADER = 1 << 20  # bytes that are looked at for their separators
 HOUSEHOLD, READING, FEWEST_HOMES = "household", "reading", 8
 
@@ -37,7 +55,8 @@ def open_source(address: str) -> Source:
 
     if Path(address).suffix.lower() == ".npy":
         return as_source(read_plain(address).values)
-    return open_table(address)
+    form = kept_form(address)
+    return open_table(address) if form is None else open_table(address, schema=form)
 
 
 def schema_of(address: str) -> pa.Schema:
@@ -45,17 +64,24 @@ def schema_of(address: str) -> pa.Schema:
     return _seen(address)[0]
 
 
-def _seen(address: str) -> tuple[pa.Schema, str]:
-    """The schema, and how the file is written; a wide text file takes its time."""
+def _seen(address: str) -> tuple[pa.Schema, str, bool]:
+    """The schema, how the file is written, and whether that was found in it; a wide text file takes its time."""
     known = written(address)
     return _looked(address, *known) if known else _looked.__wrapped__(address)
 
 
 @lru_cache(maxsize=16)
-def _looked(address: str, *_written: int) -> tuple[pa.Schema, str]:
+def _looked(address: str, *_written: int) -> tuple[pa.Schema, str, bool]:
     table = open_source(address)
     dialect = getattr(table, "dialect", None)
-    return table.schema, dialect.words() if dialect else ""
+    return table.schema, _spoken(dialect.words()) if dialect else "", bool(dialect and dialect.found)
+
+
+def _spoken(words: str) -> str:
+    """How a file is written, with an example in place of the signs of its times."""
+    for sign, example in SIGNS.items():
+        words = words.replace(sign, example)
+    return re.sub(r"'([^']*)'", r"“\1”", words)
 
 
 def proposed(schema: pa.Schema) -> dict[str, str]:
@@ -69,8 +95,15 @@ def proposed(schema: pa.Schema) -> dict[str, str]:
     times = is_time or named
     if rows_of(schema) is not None:  # a column for each home
         return {"unit": "", "time": times[0], "reading": ""}
-    found = {"unit": units[:1], "time": times[:1], "reading": numbers if len(numbers) == 1 else []}
+    found = {"unit": units[:1], "time": times[:1], "reading": [reading_of(numbers)]}
     return {name: listed[0] if listed else "" for name, listed in found.items()}
+
+
+def reading_of(numbers: list[str]) -> str:
+    """Which column of numbers is the reading: the only one, or the only one that is called so; empty if none is."""
+    called = [name for name in numbers if SOUNDS_LIKE_READING.search(name)]
+    likely = numbers if len(numbers) == 1 else called
+    return likely[0] if len(likely) == 1 else ""
 
 
 def rows_of(schema: pa.Schema) -> pa.Schema | None:
@@ -112,9 +145,10 @@ def require_narrow(address: str) -> None:
 def describe_table(address: str) -> dict[str, Any]:
     """Columns and their types: the schema counts as public, the number of rows does not."""
     require_narrow(address)
-    schema, form = _seen(address)
+    schema, form, guessed = _seen(address)
     columns, rows = (
         [{"name": field.name, "type": str(field.type)} for field in fields or ()]
         for fields in (schema, rows_of(schema))
     )
-    return {"columns": columns, "rows": rows, "written": form, "proposed": proposed(schema)}
+    known = {"written": form, "guessed": guessed, "kept": kept_form(address) is not None}
+    return {"columns": columns, "rows": rows, "proposed": proposed(schema), **known}

@@ -5,7 +5,7 @@
   const form = take("order"), button = take("release-button"), preview = take("preview");
   const kept = `release ${form.dataset.key}`, slider = take("slider"), epsilon = take("field-epsilon");
   const touched = new Set();
-  let shown = null, columns = [], later = null, running = false, again = false, words = {};
+  let shown = null, columns = [], later = null, running = false, uploading = false, again = false, words = {};
 
   const fields = () => [...form.elements].filter((one) => one.name);
 
@@ -70,14 +70,14 @@
     if (folded) folded.open = true;
   }
 
-  // What is missing or wrong, in words, before the server is asked.
-  function missing() {
+  // What is missing or wrong, in words, before the server is asked; of one step, or of all.
+  function missing(step = form) {
     if (take("table") && !take("table").value) return ["table", "Choose a table, or upload one."];
     const names = columns.map((one) => one.name);
-    for (const one of fields()) {
+    for (const one of fields().filter((field) => step.contains(field))) {
       const label = one.labels && one.labels[0] ? one.labels[0].textContent.trim() : one.name;
       if (one.validity && one.validity.badInput) return [one.name, `${label}: this is not a number.`];
-      const asked = one.required || (form.dataset.mechanism === "table" && /column|low|high|values/.test(one.name) && !one.closest("[hidden]"));
+      const asked = one.required || (form.dataset.mechanism === "table" && /column|low|high|values/.test(one.name) && !one.closest("[data-field][hidden]"));
       if (asked && one.value === "" && one.id !== "account" && one.id !== "table") return [one.name, `${label}: this is still empty.`];
       if (!names.length || one.value === "") continue;
       const given = one.dataset.pick ? [one.value] : one.dataset.many !== undefined ? one.value.split(",").map((v) => v.trim()).filter(Boolean) : [];
@@ -87,7 +87,19 @@
     return ["", ""];
   }
 
+  // One step at a time: the next one shows when this one is answered, and stays.
+  function reveal() {
+    const steps = [...form.querySelectorAll("fieldset[data-step]")];
+    let open = true;
+    for (const [place, step] of steps.entries()) {
+      open &&= place === 0 || !missing(steps[place - 1])[1];
+      if (open) step.hidden = false;
+    }
+    document.querySelector(".spend").hidden = steps.at(-1).hidden;
+  }
+
   async function look() {
+    reveal();
     if (running) { again = true; return; }
     running = true;
     do {
@@ -158,6 +170,7 @@
     if (form.dataset.mechanism !== "table") return;
     const answer = value("answer"), what = value("column") || "value", who = value("unit") || "person", when = { hour: " in an hour", weekday: " on a day", month: " in a month" }[value("by")] || "";
     const unit = value("measured_in") ? `, in ${value("measured_in")}` : "";
+    const listed = ["values", "values and others"];
     const put = (name, label, help) => {
       const box = form.querySelector(`[data-field="${name}"]`);
       if (!box) return;
@@ -165,13 +178,23 @@
       box.querySelector("label").textContent = label || words[name][0];
       box.querySelector(".help").textContent = help || words[name][1];
     };
-    const share = answer === "share";
+    const share = answer === "share", reach = { mean: "The wider the two, the more noise; learnt bounds (More settings) take most of it away.", sum: "The noise grows with this number.", variance: "The noise grows with its square." }[answer] || "";
     put("low", share ? `Count values of ${what} from` : `How small can ${what} of one ${who} be${when}${unit}?`, share ? "Where the range begins." : "Smaller values count as this. This must not come from the data.");
-    put("high", share ? "to" : `How large can ${what} of one ${who} be${when} at most${unit}?`, share ? "Where it ends." : "Larger values count as this. This must not come from the data.");
+    put("high", share ? "to" : `How large can ${what} of one ${who} be${when} at most${unit}?`, share ? "Where it ends." : `Larger values count as this. This must not come from the data: take what is possible, from a standard, a contract, or another year. ${reach}`.trim());
     const show = (name, visible) => { const box = form.querySelector(`[data-field="${name}"]`); if (box) box.hidden = !visible; };
     for (const name of ["column", "low", "high", "measured_in"]) show(name, answer !== "count");
     show("by_column", value("by") !== "nothing");
-    show("by_values", value("by") === "values");
+    show("by_values", listed.includes(value("by")));
+    show("time_zone", Boolean(when));
+    show("bounds", answer === "mean" || answer === "sum");
+  }
+
+  // The form of the table, read and found right by its owner.
+  async function keepForm() {
+    const place = take("columns"), reply = await fetch(`/api/columns?table=${encodeURIComponent(take("table").value)}`, { method: "POST", headers: { "X-CSRF-Token": studio.token, "HX-Request": "true", Accept: "text/html" } });
+    if (!reply.ok) { place.innerHTML = await reply.text(); return; }
+    await describe();
+    changed();
   }
 
   async function describe() {
@@ -185,7 +208,8 @@
     const told = await reply.text();
     if (table.value !== wanted) return; // another table was chosen meanwhile
     place.innerHTML = told;
-    const known = place.querySelector("[data-columns]");
+    const known = place.querySelector("[data-columns]"), keeper = take("keep-form");
+    if (keeper) keeper.addEventListener("click", keepForm);
     columns = known ? JSON.parse(known.dataset.columns) : [];
     const rows = known && form.dataset.mechanism === "table" ? JSON.parse(known.dataset.rows) : [], homes = columns.length - 1;
     if (rows.length) columns = rows; // a column for each home reads like a row for each reading
@@ -194,6 +218,7 @@
     fill("columns-any", columns);
     fill("columns-number", columns.filter(isNumber));
     for (const picker of form.querySelectorAll(".picker")) choose(picker, columns.filter(isNumber));
+    fits(columns);
     const proposed = known ? JSON.parse(known.dataset.proposed) : {};
     guess(rows.length ? { ...proposed, unit: rows[0].name, reading: rows[2].name } : proposed);
     const units = form.elements["order.units"];
@@ -213,7 +238,8 @@
   function guess(proposed) {
     const put = (name, value) => { const one = form.elements[`order.${name}`]; if (one && one.value === "" && value) one.value = value; };
     const kind = form.dataset.mechanism, wide = kind === "forecast" && columns.length > 2 && !proposed.unit;
-    put("by_column", proposed.time);
+    const by = form.elements["order.by"];
+    if (!by || /hour|weekday|month/.test(by.value)) put("by_column", proposed.time);
     put("order", proposed.time);
     put("time", proposed.time);
     const unit = form.elements["order.unit"];
@@ -222,6 +248,28 @@
     if (kind === "forecast" && !wide) put("reading", proposed.reading);
     const homes = take("homes");
     if (homes) homes.replaceChildren(...(wide ? columns.filter((one) => one.name !== proposed.time) : []).map((one) => Object.assign(document.createElement("option"), { value: one.name })));
+  }
+
+  // What cannot be asked of such columns says why; it can be looked at all the same.
+  function fits(listed) {
+    const numbers = listed.filter((one) => /int|float|double|decimal/.test(one.type)).length, texts = listed.filter((one) => /string/.test(one.type)).length;
+    const times = listed.filter((one) => /timestamp|date/.test(one.type)).length, lacks = { number: numbers < 1, numbers: numbers < 2, time: times < 1, text: texts < 1 };
+    const words = { number: "a column of numbers", numbers: "two columns of numbers", time: "a column of times", text: "a column of text" };
+    for (const link of form.querySelectorAll(".jobs a")) {
+      for (const old of link.querySelectorAll(".unfit")) old.remove();
+      const lacking = listed.length ? link.dataset.needs.split(" ").find((need) => lacks[need]) : undefined;
+      if (lacking) link.append(Object.assign(document.createElement("span"), { className: "unfit", textContent: `Needs ${words[lacking]}.` }));
+    }
+  }
+
+  // Another job: what it chooses is chosen, everything else stays as it was typed.
+  for (const link of form.querySelectorAll(".jobs a")) {
+    link.addEventListener("click", () => {
+      keep();
+      const before = JSON.parse(sessionStorage.getItem(kept) || "{}");
+      for (const [name, value] of Object.entries(JSON.parse(link.dataset.order))) before[`order.${name}`] = value;
+      sessionStorage.setItem(kept, JSON.stringify(before));
+    });
   }
 
   // Many columns: a list to search and tick, which writes into the field above it.
@@ -250,19 +298,52 @@
   }
 
   async function upload() {
-    const file = take("file").files[0], place = take("upload-problem");
-    if (!file) return;
+    const file = take("file").files[0], place = take("upload-problem"), most = Number(form.dataset.most);
+    if (!file || uploading) return;
+    if (file.size > most * 2 ** 20) {
+      place.replaceChildren(complaint(`${file.name} has ${Math.ceil(file.size / 2 ** 20)} MiB, and at most ${most} can be uploaded: keep the columns that the release needs, or save it as Parquet`));
+      take("file").value = "";
+      return;
+    }
+    uploading = true;
     place.textContent = `Reading ${file.name}…`;
     const body = new FormData();
     body.append("file", file);
     const { ok, found } = await studio.ask("/api/tables", body).catch(() => ({ ok: false, found: { error: { message: "the studio does not answer" } } }));
     take("file").value = "";
+    uploading = false;
     if (!ok) { place.replaceChildren(complaint(found.error.message)); return; }
     place.replaceChildren();
-    const option = Object.assign(document.createElement("option"), { value: found.id, textContent: `${found.name} (uploaded)` });
-    take("table").append(option);
+    await chosen(found, `${found.name} (uploaded)`);
+  }
+
+  async function chosen(found, words) {
+    if (![...take("table").options].some((one) => one.value === found.id)) take("table").append(Object.assign(document.createElement("option"), { value: found.id, textContent: words }));
     take("table").value = found.id;
     await describe();
+    changed();
+  }
+
+  async function sample() {
+    const { ok, found } = await studio.ask("/api/tables/sample", {}).catch(() => ({ ok: false, found: { error: { message: "the studio does not answer" } } }));
+    if (ok) await chosen(found, found.name);
+    else take("upload-problem").replaceChildren(complaint(found.error.message));
+  }
+
+  // An account in the same step: its name, its people, its budget.
+  async function openAccount() {
+    const given = { name: take("open-name").value.trim(), people: take("open-people").value.trim(), epsilon: take("open-epsilon").value, delta: 1e-5 };
+    const place = take("open-problem");
+    if (!given.name || !given.epsilon) { place.replaceChildren(complaint("An account needs a name and a budget")); return; }
+    const { ok, found } = await studio.ask("/api/accounts", given).catch(() => ({ ok: false, found: { error: { message: "the studio does not answer" } } }));
+    if (!ok) { place.replaceChildren(complaint(found.error.message)); return; }
+    place.replaceChildren();
+    const option = Object.assign(document.createElement("option"), { value: found.account, textContent: given.people ? `${found.account}, kept for ${given.people}` : found.account });
+    option.dataset.people = given.people;
+    take("account").append(option);
+    take("account").value = found.account;
+    take("open-here").open = false;
+    whose();
     changed();
   }
 
@@ -293,6 +374,8 @@
     take("file").addEventListener("change", upload);
     if (take("file").files.length) upload(); // chosen before this page could listen
   }
+  if (take("sample")) take("sample").addEventListener("click", sample);
+  take("open-button").addEventListener("click", openAccount);
   button.addEventListener("click", spend);
   document.addEventListener("DOMContentLoaded", async () => {
     restore(); toSlider(); speak(); whose();

@@ -30,6 +30,20 @@
 
   document.addEventListener("htmx:after:swap", () => { convention(); studioCharts.drawAll(document); });
 
+  // Nobody answers: whoever waits is told, and a page that waits for a release asks again.
+  document.addEventListener("htmx:error", (event) => {
+    const ctx = event.detail.ctx, source = ctx && ctx.sourceElement;
+    if (!source || ctx.response) return;
+    const gone = source.querySelector(".gone");
+    if (gone) {
+      gone.hidden = false;
+      setTimeout(() => htmx.trigger(source, "again"), 2000);
+      return;
+    }
+    const place = document.querySelector(source.getAttribute("hx-target") || "#none");
+    if (place) place.replaceChildren(Object.assign(document.createElement("p"), { className: "problem", textContent: "The studio does not answer. Nothing was changed." }));
+  });
+
   // Numbers are written as the reader does it: with a point or a comma, on the page and in what is taken away.
   function convention() {
     const usual = (1.1).toLocaleString().includes(",") ? "comma" : "point", wanted = localStorage.getItem("decimal") || usual;
