@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from gaussveil import Mean, Sum, TableRelease, hour_of
 from gaussveil.mechanisms.table.curves import OCTAVES, octave
 from gaussveil.mechanisms.table.draws import Drawn, TableDraws
 from gaussveil.mechanisms.table.estimates import Estimates
+from gaussveil.mechanisms.table.profile import centre_of
 from gaussveil.mechanisms.table.radii import Clipping, NormLaw, radii
 from gaussveil.noise import SeededGenerator
+from gaussveil.postprocessing.intervals import Interval, Variances
 from gaussveil.statistics import as_source
 
 NOISE = 16.0
@@ -68,6 +71,19 @@ def test_what_stands_out_is_lost_too_where_a_radius_leaves_it_outside() -> None:
     assert abs(lost.expected - 300 * 80.0) < 2 * lost.deviation < 300 * 80.0
 
 
+def answers_again(
+    table: pd.DataFrame, by: dict[str, Any], answers: list[Any], times: int, epsilon: float = 1.0
+) -> Iterator[dict[str, Interval]]:
+    """The answers again and again; what does not depend on a draw is read once."""
+    asked = TableRelease(unit="u", epsilon=epsilon, delta=1e-6, by=by, answers=answers, generator=SeededGenerator(2))
+    noise = asked.plan().noise
+    draws = TableDraws(as_source(table), noise, noise.mean_shift, asked.generator)
+    draws.prepare()
+    for _ in range(times):
+        draws.spent, draws.draws = 0.0, 0
+        yield Estimates(noise, Drawn(profiles=draws.profiles())).columns()
+
+
 def incomes() -> tuple[pd.DataFrame, dict[str, Any], str]:
     rng = np.random.default_rng(11)
     region = rng.integers(0, 4, 8000)
@@ -92,15 +108,40 @@ def test_bands_hold_the_unclipped_answer(made: Any) -> None:
     table, by, key = made()
     truth = {"mean_x": table.groupby(key).x.mean().to_numpy(), "sum_x": table.groupby(key).x.sum().to_numpy()}
     answers = [Mean("x", bounds="auto"), Sum("x", bounds="auto")]
-    asked = TableRelease(unit="u", epsilon=1.5, delta=1e-6, by=by, answers=answers, generator=SeededGenerator(2))
-    noise = asked.plan().noise
-    draws = TableDraws(as_source(table), noise, noise.mean_shift, asked.generator)
-    draws.prepare()
     held: dict[str, list[float]] = {name: [] for name in truth}
-    for _ in range(DRAWS):
-        draws.spent, draws.draws = 0.0, 0
-        for name, one in Estimates(noise, Drawn(profiles=draws.profiles())).columns().items():
+    for columns in answers_again(table, by, answers, DRAWS, epsilon=1.5):
+        for name, one in columns.items():
             held[name].append(float(np.mean((one.low <= truth[name]) & (truth[name] <= one.high))))
             assert np.median(one.high - one.low) < truth[name].mean()
     for name, shares in held.items():
         assert 0.88 < np.mean(shares) < 0.995, name
+
+
+def test_of_many_places_a_radius_is_the_best_for_one_of_them() -> None:
+    """Each has noise of its own and a part of what is lost: less noise is worth more."""
+    law = NormLaw(histogram(np.exp(np.random.default_rng(8).normal(0, 0.8, 20_000)), 4), NOISE)
+    alone, divided = (Clipping(20.0, 1.0, 0.35, 1e6, places=places).best([law])[0] for places in (1.0, 16.0))
+    cautious, (lost,) = Clipping(20.0, 1.0, 0.35, 1e6, places=16.0, differing=1.0).best([law])
+    assert divided < cautious < alone
+    assert lost.expected > 0
+
+
+def test_a_centre_is_not_far_off_where_counts_might_be_nothing() -> None:
+    """Rough sums of ten places whose noisy counts add up to nothing, or hold one that is next to nothing."""
+    rough = 30 + 200 * np.random.default_rng(9).normal(size=(10, 1))
+    for counts in (np.linspace(-40, 40, 10), np.full(10, -3.0), np.append(np.full(9, 30.0), 0.01)):
+        centre = centre_of(rough, 200.0**2, counts, Variances(100.0, 900.0), 1e6)
+        assert np.abs(centre).max() <= 10
+
+
+def test_few_units_at_ten_places_have_no_narrow_bands_about_a_number_that_is_far_off() -> None:
+    """Ten zones of thirty homes that use about 1.4 kW: an error of more than 3 kW stays within its band."""
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"u": np.arange(300), "g": rng.integers(0, 10, 300), "x": rng.lognormal(0.2, 0.5, 300)})
+    truth = table.groupby("g").x.mean().to_numpy()
+    far = 0
+    for one in answers_again(table, {"g": range(10)}, [Mean("x", unit_norm=0.8)], 100):
+        wrong = np.abs(one["mean_x"].value - truth) > 3
+        far += bool(wrong.any())
+        assert np.all((one["mean_x"].low <= truth) & (truth <= one["mean_x"].high) | ~wrong)
+    assert far <= 8

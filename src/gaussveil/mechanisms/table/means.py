@@ -13,7 +13,7 @@ from gaussveil.mechanisms.table.radii import Lost
 from gaussveil.postprocessing.intervals import Interval, Variances, ratio
 from gaussveil.typing import Floats
 
-PLACES_DIFFER = 0.5  # deviation of what a place lost from its share of what all lost
+PLACES_DIFFER = 1.0  # deviation of what a place lost from its share of what all lost
 
 
 @dataclass(frozen=True)

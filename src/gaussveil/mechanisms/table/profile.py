@@ -18,7 +18,7 @@ from gaussveil.mechanisms.noisy_sums import NoisySums, noise_design, shared_desi
 from gaussveil.mechanisms.table.answers import Mean, Sum
 from gaussveil.mechanisms.table.curves import Curves, Presence
 from gaussveil.mechanisms.table.layout import Layout
-from gaussveil.mechanisms.table.means import ProfileDraw
+from gaussveil.mechanisms.table.means import PLACES_DIFFER, ProfileDraw
 from gaussveil.mechanisms.table.radii import Clipping, Lost, NormLaw, farthest_seen
 from gaussveil.postprocessing.intervals import Variances
 from gaussveil.statistics import ExactSum, FixedPoint, Source
@@ -116,7 +116,7 @@ class ProfileDraws:
             counts = counts + self.rows * (presence.sums - presence.sums.mean(axis=1, keepdims=True))
         rough = self._sums("rough", losses, None)
         longest = math.sqrt(layout.moments) * self.largest
-        centre = centre_of(rough.sums, rough.deviation**2, places, longest) @ layout.basis
+        centre = centre_of(rough.sums, rough.deviation**2, places, noise, longest) @ layout.basis
         smooth = self._sums("smooth", losses, centre)
         residual, rest = smooth.sums @ layout.basis, Part(np.zeros(layout.groups.shape), 0.0, [Lost(0.0, 0.0)])
         if "rest" in losses:
@@ -167,6 +167,9 @@ class ProfileDraws:
         laws = [NormLaw(one, deviation, units) for one in histogram.reshape(1 + curves.signed, -1)]
         numbers = curves.size[1] - self.layout.functions * (name == "rest")
         clipping = Clipping(math.sqrt(numbers / losses[name]), ALIGNED[name], UNKNOWN[name], 2 * self.longest)
+        if self.layout.places > self.layout.places_touched:
+            divided = self.layout.places / self.layout.places_touched
+            clipping = replace(clipping, places=divided, differing=PLACES_DIFFER)
         if name == "rough":
             (self.whole,) = laws
         elif name == "smooth" and centre is not None:
@@ -185,18 +188,20 @@ def place_noise(layout: Layout, rows: int, loss: float) -> Variances:
     return Variances(box.own * scale, box.shared * scale)
 
 
-def centre_of(rough: Floats, variance: float, counts: Floats, longest: float) -> Floats:
+def centre_of(rough: Floats, variance: float, counts: Floats, count_noise: Variances, longest: float) -> Floats:
     """Coefficients (places x functions) that residuals are taken from: each place's own as far as noise lets it show.
 
     Any centre is right; a near one makes residuals short. Places are drawn to their common mean by as much as their
-    noise exceeds their differences, and that to nothing by as much as its noise exceeds it.
+    noise exceeds their differences, and that to nothing by as much as its noise exceeds it. Counts that might be
+    nothing are taken as large as their noise, so that nothing is divided by next to nothing.
     """
-    total = max(float(counts.sum()), 1.0)
+    places = len(counts)
+    total = max(float(counts.sum()), math.sqrt(places * count_noise.own + places**2 * count_noise.shared), 1.0)
     common = rough.sum(axis=0) / total
     common *= max(1.0 - variance * rough.size / max(float(np.sum(rough.sum(axis=0) ** 2)), 1e-300), 0.0)
-    sure = np.maximum(counts, 1.0)[:, None]
-    noise = variance / sure**2
-    gaps = rough / sure - common
+    sure = np.maximum(counts, max(math.sqrt(count_noise.one), 1.0))[:, None]
+    noise = (variance + common**2 * count_noise.one) / sure**2
+    gaps = (rough - counts[:, None] * common) / sure
     weights = sure / sure.sum()
     spread = np.maximum(np.sum(weights * (gaps**2 - noise), axis=0), 0.0)
     found = common + gaps * spread / (spread + noise)

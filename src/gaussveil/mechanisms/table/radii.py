@@ -117,10 +117,15 @@ class Clipping:
     whole: NormLaw | None = None
     """The law of vectors of which these are the differences from others, no longer than `apart`."""
     apart: float = 0.0
+    places: float = 1.0
+    """Among how many places vectors are divided, each with noise of its own."""
+    differing: float = 0.0
+    """Of what is expected to be lost, the deviation of what a place lost from its share."""
 
     def best(self, laws: list[NormLaw]) -> tuple[float, list[Lost]]:
         """The radius where noise and what is not known of the lost length are smallest together; of each law its loss.
 
+        Of several places a place's error counts: its noise is that of all, what it lost is a part of what all lost.
         The radius is the longest vector's where that is no worse: then nothing is lost.
         """
         doubt = max(one.doubt for one in laws)
@@ -128,11 +133,19 @@ class Clipping:
             doubt = min(doubt, max(self.whole.doubt, self.whole.farthest) + self.apart)
         least = max(doubt, *(one.farthest for one in laws))
         allowed = np.flatnonzero(radii() >= min(least, radii()[-1]))
-        expected, spread = self._lost(laws, allowed)
-        error = (self.noise_per_radius * radii()[allowed]) ** 2 + np.sum(spread**2, axis=0)
-        best = int(np.argmin(error))
-        place = int(allowed[best])
+        near = allowed[::-STEPS][::-1]  # octaves first, then about the best of them
+        place = near[np.argmin(self._errors(laws, near)[0])]
+        near = allowed[np.abs(allowed - place) < STEPS]
+        errors, expected, spread = self._errors(laws, near)
+        best = int(np.argmin(errors))
+        place = int(near[best])
         return min(float(radii()[place]), self.most), self._told(place, expected[:, best], spread[:, best])
+
+    def _errors(self, laws: list[NormLaw], places: Integers) -> tuple[Floats, Floats, Floats]:
+        """At these radii the square of noise and of what is not known of the loss; and the loss, of each law."""
+        expected, spread = self._lost(laws, places)
+        unknown = np.sum(spread**2, axis=0) + (self.differing * np.sum(expected, axis=0)) ** 2
+        return (self.places * self.noise_per_radius * radii()[places]) ** 2 + unknown, expected, spread
 
     def given(self, laws: list[NormLaw], radius: float) -> list[Lost]:
         """The same of a radius that was stated."""
