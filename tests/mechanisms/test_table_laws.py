@@ -334,6 +334,15 @@ def test_a_mistyped_column_is_told_with_the_one_that_was_meant() -> None:
         asked(Count(), by={"zoen": ["a", "b"]}).release(people(10))
 
 
+def test_keys_that_look_mistyped_are_told_by_their_list_alone() -> None:
+    plan = asked(Count(), by={"zone": ["a", "b ", "A", "c"], "house": [1, 2]}).plan()
+    assert plan.doubts == [
+        "'b ' of zone begins or ends with a blank",
+        "'a' and 'A' of zone differ in case or blanks alone",
+    ]
+    assert not asked(Count()).plan().doubts
+
+
 def test_learnt_bounds_have_deviations_of_a_nominal_table() -> None:
     for answers in (Mean("kw", bounds="auto"), Mean("kw", unit_norm=3.0), [Variance("kw", bounds="auto"), Count()]):
         plan = asked(answers).plan()

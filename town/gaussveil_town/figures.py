@@ -192,7 +192,7 @@ def overview_figure(profile: Any, forecast: PrivateForecast, rows: Floats, spend
         draw_budget(panels[3], spending)
         titles = ("The town's average day", "A private forecast of one home", "Synthetic days", "What it cost, exactly")
         notes = (
-            "mean kW by hour, every home hidden; 95 % band",
+            "mean kW by hour; the band holds the true one with 95 %",
             "kW, with the band for a reading",
             "kW, drawn from a private mixture",
             "epsilon: promises summed, and composed exactly",

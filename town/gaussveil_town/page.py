@@ -47,7 +47,7 @@ def _profile(town: TownReleases) -> Section:
             "Mean power by hour over all homes; it hides whether a home is in the town at all, with all that it drew. "
             "How much a home may draw was not told: the bounds were learnt within the same budget.",
         ),
-        figure=svg(profile_figure(town.profile), "profile", "Mean power of the town by hour, with its 95 % band."),
+        figure=svg(profile_figure(town.profile), "profile", "Mean power of the town by hour, with its band."),
         caption=f"kW. {BAND}",
     )
 

@@ -165,13 +165,14 @@ def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) 
     shown = [f"; {name} shows values of over {noise.key_threshold(name):.0f} units" for name in keys]
     counted = ("1 group" if rows == 1 else f"{rows} groups") + (f"; the page is {report}" if report else "")
     lines = release_lines(out, release.certificate, f"{counted}{''.join(shown)}")
-    tell(facts, [*lines, *_on_learning(plan)], json=asked.json)
+    tell(facts, [*lines, *_advice(plan)], json=asked.json)
 
 
-def _on_learning(plan: Any) -> list[str]:
-    """How many units learnt bounds need; it is said whatever the table holds."""
+def _advice(plan: Any) -> list[str]:
+    """How many units learnt bounds need, and which keys look mistyped; it is said whatever the table holds."""
     words = "bounds are learnt: trust them where there are at least {} units, else state them (--between)"
-    return [words.format(plan.fewest_units)] if plan.fewest_units else []
+    learning = [words.format(plan.fewest_units)] if plan.fewest_units else []
+    return learning + [f"mistyped? {one}" for one in plan.doubts]
 
 
 def _tell_clocks(source: Source, by: Mapping[str, Any]) -> None:
@@ -217,7 +218,7 @@ def _tell_plan(plan: Any, json: bool, units: int | None) -> None:
     shown = [(name, digits(sd)[:8]) for name, sd in deviations.items()]
     sizes = " with values of size 1" if plan.is_nominal else ""
     print_table(("answer", f"sd at 1000 units a group{sizes}"), shown)
-    for line in _on_learning(plan):
+    for line in _advice(plan):
         print(line)
     print(plan.useful(units))
     for name, words in plan.layouts().items():

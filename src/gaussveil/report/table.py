@@ -17,8 +17,9 @@ from gaussveil.report.html import Report, Section, Table
 MOST_PICTURES = 12
 MOST_ROWS = 200
 BAND = (
-    "The band holds the true answer with probability 95 %: noise, and what clipping to learnt bounds took from means "
-    "and sums. Values beyond a range that was stated, or learnt for a variance or a quantile, count as its end."
+    "Each band holds the true answer of its group with probability 95 %: noise, and what clipping to learnt bounds "
+    "took from means and sums. Values beyond a range that was stated, or learnt for a variance or a quantile, count as "
+    "its end."
 )
 
 

@@ -70,6 +70,18 @@ class Listed(Key):
         """The list; as texts where others follow."""
         return (*map(str, self.listed), OTHER) if self.other else self.listed
 
+    @property
+    def doubts(self) -> list[str]:
+        """What in the list looks mistyped, in sentences: by the list alone, no row is looked at."""
+        texts = [one for one in self.listed if isinstance(one, str)]
+        told = [f"{one!r} of {self.column} begins or ends with a blank" for one in texts if one != one.strip()]
+        first: dict[str, str] = {}
+        for one in texts:
+            before = first.setdefault("".join(one.split()).casefold(), one)
+            if before != one:
+                told.append(f"{before!r} and {one!r} of {self.column} differ in case or blanks alone")
+        return told
+
     def check(self, schema: pa.Schema) -> None:
         """Refuse a column that cannot hold the list."""
         require_columns(schema, [self.column])

@@ -120,8 +120,9 @@ class TableOffer(RehearsedOffer):
     def _facts(self, rehearsed: Answer) -> Facts:
         (names, _), error = rehearsed.table.values(), dict(rehearsed.facts).get("Typical error", "not known")
         units = min(self.order["units"], MOST_SIMULATED)
+        counted = f"{len(names)} number{'s' * (len(names) > 1)}"
         return (
-            ("Answers", f"{len(names)} number{'s' * (len(names) > 1)}, each with its error and its 95 % interval"),
+            ("Answers", f"{counted}, each with a band that holds the true one with 95 %"),
             ("Noise", f"standard deviation about {error} if each group has {units} of them"),
         )
 

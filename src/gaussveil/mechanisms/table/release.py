@@ -1,6 +1,6 @@
 """Counts, sums, means, variances, shares, histograms and quantiles of a table by group, with one unit's rows hidden.
 
-Released: for every group and answer a number with its noise's standard deviation and 95 % interval.
+Released: for every group and answer a number, the standard deviation of its noise, and a band (`postprocessing`).
 
 Adjacency: all rows of one unit are added or removed.
 
@@ -43,7 +43,7 @@ from gaussveil.mechanisms.usefulness import Useful
 from gaussveil.postprocessing.intervals import Interval
 from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import require_columns
-from gaussveil.statistics.keys import Discovered, Key
+from gaussveil.statistics.keys import Discovered, Key, Listed
 from gaussveil.statistics.unit_cells import CellReader, require_unit
 
 if TYPE_CHECKING:
@@ -83,6 +83,11 @@ class TablePlan(Plan):
         wide = ", ".join(f"{name} {sd:.3g}" for name, sd in list(self.deviations().items())[:MOST_SHOWN])
         counts = f" (counts: {self.request.counts})" if Count in map(type, self.request.answers) else ""
         return f"TablePlan({self.released}{counts}; {self.law} noise, sd at 1000 units a group: {wide})"
+
+    @property
+    def doubts(self) -> list[str]:
+        """What in the lists of keys looks mistyped, in sentences; what no row has is told by no release."""
+        return [words for key in self.request.keys.values() if isinstance(key, Listed) for words in key.doubts]
 
     def deviations(self, units: int = 1000) -> dict[str, float]:
         """Standard deviation of every number, as if every group had this many units in the middle of their ranges.
