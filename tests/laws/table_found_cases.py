@@ -16,8 +16,8 @@ from gaussveil.accounting import Certificate
 from gaussveil.mechanisms import Count, Quantile, TableRelease, Variance
 from gaussveil.mechanisms.noisy_sums import noise_design
 from gaussveil.mechanisms.table.curves import OCTAVES
+from gaussveil.mechanisms.table.nominal import as_planned
 from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, QuantileSearch
-from gaussveil.mechanisms.table.release import _as_planned
 from gaussveil.statistics import discover
 
 from .table_cases import RecordedDraws, _recorded
@@ -100,7 +100,7 @@ def table_discovery(name: str) -> dict[str, Any]:
         made.keys()
         orders = [np.argsort(made.read[f"keys {key}"][0].to_pylist()) for key in ("zone", "kind")]
         made.outputs[:] = [one[order] for one, order in zip(made.outputs, orders)]
-        made.noise = _as_planned(made.noise, made.noise.request.with_values({"zone": ["a", "b"], "kind": ["x", "y"]}))
+        made.noise = as_planned(made.noise, made.noise.request.with_values({"zone": ["a", "b"], "kind": ["x", "y"]}))
         made.rows()
         return np.concatenate(made.outputs)
 
@@ -143,7 +143,7 @@ def table_ranges(name: str) -> dict[str, Any]:
         )
 
     def drawn(made: RecordedDraws) -> Matrix:
-        made.noise = _as_planned(made.noise, made.noise.request.with_ranges(made.ranges()))
+        made.noise = as_planned(made.noise, made.noise.request.with_ranges(made.ranges()))
         made.rows()
         made.searched()
         return np.concatenate(made.outputs)

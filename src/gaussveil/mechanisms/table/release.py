@@ -29,13 +29,13 @@ from gaussveil.mechanisms.progress import shown_progress
 from gaussveil.mechanisms.release_path import Mechanism, Plan, Promise
 from gaussveil.mechanisms.table.answers import Answer, Count, Mean, Sum, Variance
 from gaussveil.mechanisms.table.beside import chosen_beside
-from gaussveil.mechanisms.table.draws import Drawn, TableDraws
+from gaussveil.mechanisms.table.draws import TableDraws
 from gaussveil.mechanisms.table.estimates import Estimates
 from gaussveil.mechanisms.table.frames import answers_frame
 from gaussveil.mechanisms.table.laws import LAWS, Law, candidates, compared, draws_of
-from gaussveil.mechanisms.table.means import ProfileDraw
 from gaussveil.mechanisms.table.noise import TableNoise
-from gaussveil.mechanisms.table.profile import learnt, nominal_noise, place_noise, stage_shares
+from gaussveil.mechanisms.table.nominal import as_planned, expected, nominal_deviations
+from gaussveil.mechanisms.table.profile import learnt, nominal_noise, stage_shares
 from gaussveil.mechanisms.table.rehearsal import rehearsals
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.mechanisms.table.useful import usefulness
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TRUSTED_NORM, TRUSTED_RANGE = 8, 12  # units over the noise of a histogram that finds a bound hardly ever wrong
-NOMINAL_RANGE = 4.0  # what is learnt of a table whose values are of size 1
-NOMINAL_NORMS = np.array([2.0, 1.0, 1.0])  # the same of curves: whole, and about their rough part
 TRUSTED = "norm of rough", "norm of smooth", "norm of rest"
 MOST_SHOWN = 12  # answers in the text of a plan
 
@@ -72,7 +70,7 @@ class TablePlan(Plan):
 
     def laws(self) -> dict[str, Law]:
         """The law taken beside the other: error, cost alone, and of ten such releases in one account."""
-        return compared(self.planned, self.law, _deviations, self.promise)
+        return compared(self.planned, self.law, nominal_deviations, self.promise)
 
     @property
     def request(self) -> Request:
@@ -95,7 +93,7 @@ class TablePlan(Plan):
         Bounds that the release will learn are those of a nominal table, whose values are of size 1: where yours are of
         another size, multiply by it (by its square for a variance).
         """
-        return _deviations(self.noise, checks.whole("units", units))
+        return nominal_deviations(self.noise, checks.whole("units", units))
 
     @property
     def is_nominal(self) -> bool:
@@ -166,7 +164,7 @@ class TablePlan(Plan):
         found: dict[str, float] = {}
         for words, other in changed.items():
             noise = replace(self.noise, request=other)
-            then = _deviations(noise, units)
+            then = nominal_deviations(noise, units)
             ratios = [sd / now[name] for name, sd in then.items() if now.get(name, 0) > 0]
             found |= {words: math.exp(float(np.mean(np.log(ratios))))} if ratios else {}
         return found
@@ -226,7 +224,7 @@ class TableRelease(Mechanism):
         limits = self.rows_per_group, self.groups_per_unit, self.unit_norm, self.bounds
         request = Request.of(self.unit, self.by or {}, self.answers, *limits, self.totals, bool(self.other))
         planned = candidates(request, law, self.promise)
-        noise = chosen_beside(self.account, planned, _deviations)
+        noise = chosen_beside(self.account, planned, nominal_deviations)
         return TablePlan(
             charge=noise.charge,
             released=", ".join(one.name for one in request.answers)
@@ -289,7 +287,7 @@ class TableRelease(Mechanism):
         if request.learning:
             request = request.with_ranges(draws.ranges())
         if request is not plan.request:
-            draws.noise = _as_planned(plan.noise, request)
+            draws.noise = as_planned(plan.noise, request)
         drawn = draws.rows()
         drawn.quantiles = [one.found for one in draws.searched()]
         drawn.profiles = draws.profiles()
@@ -297,19 +295,10 @@ class TableRelease(Mechanism):
         return answers_frame(draws.noise.request, columns, self.totals, library)
 
 
-def _as_planned(noise: TableNoise, request: Request) -> TableNoise:
-    """Noise designed for many cells and any range serves what was found: variances and losses stay as planned."""
-    known = TableNoise(request, noise.mean_shift, noise.key_error)
-    for name in ("losses", "count", "features", "lone_sums", "histograms", "cumulatives"):
-        if name != "count" or request.counted:
-            known.__dict__[name] = getattr(noise, name)
-    return known
-
-
 def _nobody(plan: TablePlan, library: str) -> Any:
     """The answer where no key passed the threshold: the same columns, no rows."""
-    noise = _as_planned(plan.noise, plan.request.with_values({name: [""] for name in plan.request.discovered}))
-    columns = Estimates(noise, _expected(noise, 1.0)).columns()
+    noise = as_planned(plan.noise, plan.request.with_values({name: [""] for name in plan.request.discovered}))
+    columns = Estimates(noise, expected(noise, 1.0)).columns()
     empty = np.zeros(0)
     return answers_frame(noise.request, {name: Interval(*[empty] * 4) for name in columns}, False, library, rows=0)
 
@@ -357,45 +346,3 @@ def _described(key: Key | Discovered) -> str:
     if isinstance(key, Discovered):
         return f"values of {key.column} that are found, at most {key.per_unit} of each unit"
     return f"{type(key).__name__} of {key.column}, {len(key.values)} values"
-
-
-def _deviations(noise: TableNoise, units: int = 1000) -> dict[str, float]:
-    if noise.request.learning:
-        nominal = noise.request.with_ranges(dict.fromkeys(noise.request.learning, NOMINAL_RANGE))
-        noise = _as_planned(noise, nominal)
-    columns = Estimates(noise, _expected(noise, float(units))).columns()
-    return {name: float(one.deviation.flat[0]) for name, one in columns.items()}
-
-
-def _expected(noise: TableNoise, units: float) -> Drawn:
-    """What would be drawn without noise if every group had this many units, in the middle of every range."""
-    request = noise.request
-    rows = units * request.rows
-    one = np.full(1, rows)
-    widths = [one.bins.size + 1 for one in request.histograms] + [one.bins.size for one in request.cumulatives]
-    bins = [np.full((1, width), rows / width) for width in widths]
-    drawn = Drawn(
-        one if request.counted else None,
-        [0 * one for _ in request.features],
-        [one / 2 for _ in request.lone_sums],
-        bins[: len(request.histograms)],
-        bins[len(request.histograms) :],
-        [one.expected(rows) for one in noise.searches()],
-    )
-    for place, answer in enumerate(request.profiles):
-        drawn.profiles.append(_expected_profile(answer, request, noise.losses[f"profile {place}"], units))
-    return drawn
-
-
-def _expected_profile(answer: Any, request: Request, loss: float, units: float) -> ProfileDraw:
-    layout, rows = request.layout, request.rows
-    losses = {"rest": loss} | {name: loss * share for name, share in stage_shares(answer, layout).items()}
-    radii = NOMINAL_NORMS * (
-        1.0 if answer.unit_norm is None else float(np.ravel(answer.unit_norm)[0]) / NOMINAL_NORMS[0]
-    )
-    radii[: np.size(answer.unit_norm)] = radii[0] if answer.unit_norm is None else answer.unit_norm
-    smooth, rest = ((rows * radii[1:]) ** 2 * layout.touched / [losses["smooth"], losses["rest"]]).tolist()
-    nothing, counts = np.zeros(layout.groups.shape), np.full(layout.groups.shape, units * rows)
-    places = place_noise(layout, rows, losses["units"])
-    alone = layout.moments == layout.functions
-    return ProfileDraw(layout, counts, nothing, nothing, places, 0.0, smooth, 0.0 if alone else rest)
