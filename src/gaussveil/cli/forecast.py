@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gaussveil.cli.asked import AskedOfTable, with_options
-from gaussveil.cli.files import check_ending, release_facts, release_files, release_lines, reserved
+from gaussveil.cli.files import check_ending, check_targets, release_facts, release_files, release_lines, reserved
 from gaussveil.cli.options import Written
-from gaussveil.cli.output import digits, tell
-from gaussveil.cli.tables import HomesTable
+from gaussveil.cli.output import digits, print_table, tell
+from gaussveil.cli.tables import HomesTable, local_file
 from gaussveil.errors import ParameterError
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil.report.number_files import encode_columns
@@ -35,13 +35,13 @@ def forecast(
     asked: AskedOfTable,
     table: HomesTable,
     out: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             help="File to write: .parquet or .csv.",
             show_default=False,
             parser=Written(".parquet", ".csv"),
         ),
-    ],
+    ] = None,
     home: Annotated[str | None, typer.Option(help="Household to forecast.", show_default=False)] = None,
     cluster_of: Annotated[
         str | None,
@@ -62,6 +62,12 @@ def forecast(
     ] = "past known",
     at: Annotated[str | None, typer.Option(help="Forecast from this time on; later readings are the truth.")] = None,
     report: Annotated[Path | None, typer.Option(help="Also write a page to share (.html).")] = None,
+    dial: Annotated[
+        Path | None,
+        typer.Option(
+            help="Release nothing: draw for the owner what a range of promises and groups keeps (.svg, .png, .pdf)."
+        ),
+    ] = None,
     diagnostics: Annotated[
         Path | None, typer.Option(help="Private page (.html) or figures (.json) for the owner alone.")
     ] = None,
@@ -77,7 +83,12 @@ def forecast(
     """
     from gaussveil.mechanisms import PrivateForecaster
 
+    if dial is not None:
+        _dial(asked, table, dial, horizon, order, at)
+        return
     name = _one_of(home, cluster_of)
+    if out is None:
+        raise ParameterError("--out must name the file of the forecast, .parquet or .csv; or ask for --dial")
     check_ending(report, ".html")
     check_ending(diagnostics, *PRIVATE_ENDINGS)
     promise = asked.promise
@@ -112,6 +123,32 @@ def forecast(
     if diagnostics is not None and private is not None:
         _write_private(diagnostics, private, release)
     _tell(asked.json, out, release.certificate)
+
+
+def _dial(
+    asked: AskedOfTable, table: HomesTable, target: Path, horizon: str, order: tuple[int, int], at: str | None
+) -> None:
+    """Draw what is kept at the usual promises and at the one that was asked for."""
+    from gaussveil.mechanisms import PrivateForecaster
+    from gaussveil.mechanisms.forecast_dial import PROMISES
+    from gaussveil.report.figures import FORMATS, save
+    from gaussveil.report.forecast_dial import HEADINGS, dial_figure, dial_lines
+
+    check_ending(target, *FORMATS)
+    check_targets(target, inputs=[local_file(asked.source)], force=asked.force)
+    forecaster = PrivateForecaster(epsilon=asked.epsilon, delta=1e-5, horizon=horizon, clusters=1, order=order)
+    forecaster.check()
+    past, future = _split(table.read(asked.source, asked.engine), at)
+    points = forecaster.fit(past).dial(future, promises=sorted({*PROMISES, (asked.epsilon, 1e-5)}))
+    save(dial_figure(points), target)
+    target.chmod(PRIVATE)
+    rows, verdict = dial_lines(points)
+    if asked.json:
+        shown = [{name: None if value != value else value for name, value in vars(point).items()} for point in points]
+        tell({"dial": shown, "verdict": verdict, "out": str(target)}, [], json=True)
+        return
+    print_table(HEADINGS, rows)
+    print(f"{verdict}; {target} is for the owner alone, nothing was released")
 
 
 def _one_of(home: str | None, cluster_of: str | None) -> str:

@@ -16,7 +16,6 @@ says so: how they came from the readings is not protected.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,7 +31,8 @@ from gaussveil.accounting.certificates.values import digest_of
 from gaussveil.containers import library_of
 from gaussveil.errors import AssumptionError, ParameterError, PrivacyError, ShapeError
 from gaussveil.mechanisms.class_label import ClassLabelNoise
-from gaussveil.mechanisms.forecast_plan import SMALLEST_KEPT, ForecastPlan
+from gaussveil.mechanisms.forecast_dial import DialPoint, forecast_dial
+from gaussveil.mechanisms.forecast_plan import SMALLEST_KEPT, ForecastPlan, errors_kw
 from gaussveil.mechanisms.release_path import Mechanism, Plan, check_generator
 from gaussveil.noise import SecureGenerator
 from gaussveil.postprocessing.forecast import PowerScale, PrivateForecast
@@ -202,6 +202,14 @@ class PrivateForecaster(Mechanism):
             group=len(window.names),
         )
 
+    def dial(self, truth: Readings | None = None, **grid: Any) -> list[DialPoint]:
+        """How much is kept for a range of promises and groups, and its error; for the owner, nothing is spent.
+
+        `truth` holds the readings that followed; `promises` and `clusters` choose other settings (`forecast_dial`).
+        """
+        steps = steps_ahead(self.horizon, self._models.readings.step_minutes)
+        return forecast_dial(self._models, steps, truth, **grid)
+
     def release(self, household: str, past: Readings | None = None) -> Release[PrivateForecast]:
         """Debit, draw and certify the forecast of one household, for the steps after `past` (or after the fit).
 
@@ -239,7 +247,7 @@ class PrivateForecaster(Mechanism):
         noise = np.diagonal(np.asarray(plan.noises[row].covariance))
         day = window.past.steps_per_day
         own = window.past.values[window.past.households.index(household)]
-        plain_rmse, private_rmse = _errors_kw(forecast, error, centre + window.scale.log_factor, noise)
+        plain_rmse, private_rmse = errors_kw(forecast, error, centre + window.scale.log_factor, noise)
         known = {} if truth is None else {"truth_kw": np.asarray(truth, dtype=np.float64)}
         if known and known["truth_kw"].shape != forecast.shape:
             steps, got = len(forecast), known["truth_kw"].shape
@@ -382,14 +390,3 @@ def _of_the_group(alone: _ForecastNoise, forecasts: Floats, whose: str) -> _Fore
     )
     group.design(forecasts, labels=alone.plan_.labels)
     return group
-
-
-def _errors_kw(forecast: Floats, error: Floats, log_mean: Floats, noise: Floats) -> tuple[float, float]:
-    """Root mean squared error in kW of the plain and of the private forecast, expected over future and noise.
-
-    Derived: the future is log-normal (forecast, error), the released power log-normal (log_mean, noise), independent.
-    """
-    expected, squared = np.exp(forecast + error / 2), np.exp(2 * forecast + 2 * error)
-    plain = np.mean(squared - expected**2)
-    private = np.mean(squared + np.exp(2 * log_mean + 2 * noise) - 2 * expected * np.exp(log_mean + noise / 2))
-    return math.sqrt(plain), math.sqrt(private)
