@@ -24,6 +24,7 @@ from gaussveil.noise import SeededGenerator
 from gaussveil.report.figures import save
 from gaussveil.report.forecast import forecast_figure
 from gaussveil.report.regression import coefficient_figure
+from gaussveil.report.synthetic import beside_figure
 from gaussveil.timeseries import welch_psd
 from gaussveil_studies.published.ndis_calibrated import published_logistic_sensitivity, published_variance
 
@@ -148,6 +149,33 @@ def mixture() -> Figure:
         axes.set(xlim=(-7, 7), ylim=(-5.5, 5.5))
         axes.grid(False)
     return figure
+
+
+def synthetic() -> Figure:
+    """Docs/how-to/synthetic-table.md: simulated patients beside synthetic ones, columns and pairs."""
+    generator = np.random.default_rng(0)
+    ward = generator.choice(["A", "B", "C"], 3000, p=[0.5, 0.3, 0.2])
+    age = generator.normal(57, 18, 3000).clip(0, 105).round().astype(int)
+    patients = pa.table(
+        {
+            "age": age,
+            "ward": ward,
+            "admitted": (np.datetime64("2024-01-01") + generator.integers(0, 365, 3000)).astype("datetime64[D]"),
+            "stay": generator.geometric(0.3 - 0.1 * (ward == "C"), 3000),
+            "cost": generator.lognormal(7 + 0.01 * age + 0.3 * (ward == "C"), 0.8).round(2),
+        }
+    )
+    made = gaussveil.SyntheticTable(
+        epsilon=1,
+        delta=1e-6,
+        between={"age": (0, 110)},
+        values={"ward": ["A", "B", "C"]},
+        label="ward",
+        bounds="auto",
+        generator=SeededGenerator(1),
+    )
+    model = made.release(patients).value
+    return beside_figure(patients, model.sample(3000, 1), model.columns)
 
 
 def class_label() -> Figure:
@@ -344,6 +372,7 @@ PICTURES = (
     gaussian,
     random_projection,
     mixture,
+    synthetic,
     class_label,
     forecast,
     meter_stream,

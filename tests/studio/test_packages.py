@@ -42,6 +42,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "vector": ("small.csv", {"l2_sensitivity": 0.5, "adjacency": "replace"}),
     "sketch": ("kinds.csv", {"row_norm": 2.0, "components": 8, "columns": "x,y"}),
     "mixture": ("kinds.csv", {"radius": 3.0, "label": "kind", "classes": "a,b", "columns": ""}),
+    "synthetic": ("kinds.csv", {"label": "kind", "columns": "x,y", "unit": "who", "rows_per_unit": 2}),
     "regression": ("kinds.csv", {**MANY, "low": -3, "high": 3}),
     "logistic": ("kinds.csv", {**MANY, "target": "kind", "columns": "", "classes": "a,b"}),
     "pca": ("kinds.csv", {"n_components": 1}),

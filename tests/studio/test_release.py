@@ -121,6 +121,7 @@ def test_every_mechanism_previews_from_public_numbers_and_releases(studio: Runni
         ("label", "folder-0/profiles.csv", {"label": "name", "secret": "zephyr"}),
         ("forecast", "folder-0/homes.csv", {"home": homes.households[2], **asked}),
         ("stream", None, {}),
+        ("synthetic", kinds, {"label": "kind", "rows": 400}),
     ]
     from gaussveil_studio.offers.orders import ORDERS
 
@@ -144,8 +145,8 @@ def test_every_mechanism_previews_from_public_numbers_and_releases(studio: Runni
             values = rehearsed["series"][one["of"]][1]
             assert len(values) == len(one["low"]) == len(rehearsed["x"])
             assert all(low <= high for low, high in zip(one["low"], one["high"]))
-    # All of them are released at full size; in between the four whose results are looked at most closely below.
-    chosen = orders if full else orders[2:5] + orders[8:9]
+    # All of them are released at full size; in between the four whose results are looked at below, and the last.
+    chosen = orders if full else orders[2:5] + orders[8:9] + orders[-1:]
     for place, order in enumerate(chosen):
         if place % 4 == 0:  # as many as run at once
             for one in chosen[place : place + 4]:

@@ -24,6 +24,7 @@ GOOD: dict[str, tuple[str | None, dict[str, Any]]] = {
     "vector": ("small.csv", {}),
     "sketch": ("small.csv", {"row_norm": 2.0, "components": 8}),
     "mixture": ("kinds.csv", {"radius": 3.0, "label": "kind", "classes": "a,b", "nominal_size": 400}),
+    "synthetic": ("kinds.csv", {"label": "kind"}),
     "regression": ("kinds.csv", {"target": "y", "columns": "x", "low": -3, "high": 3}),
     "logistic": ("kinds.csv", {"target": "kind", "classes": "a,b"}),
     "pca": ("kinds.csv", {}),

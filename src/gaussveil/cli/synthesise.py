@@ -17,6 +17,10 @@ from gaussveil.errors import ParameterError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from gaussveil.mechanisms import SyntheticTable
+    from gaussveil.postprocessing.synthetic.model import SyntheticModel
+    from gaussveil.statistics import Source
+
 Out = Annotated[
     Path,
     typer.Option(
@@ -25,6 +29,7 @@ Out = Annotated[
 ]
 Texts = list[str] | None
 BYTES_PER_CELL = 40
+FORMATS = (".png", ".svg", ".pdf")
 ROWS_UNKNOWN = 2**17  # for which room is kept where the release itself says how many
 
 
@@ -40,6 +45,19 @@ def synthesise(
     label: Annotated[str | None, typer.Option(help="Column of few values that all others are described by.")] = None,
     columns: options.Columns = None,
     count: Annotated[int | None, typer.Option("-n", "--count", help="Rows to draw; about as many by default.")] = None,
+    rows: Annotated[
+        int | None, typer.Option(help="About how many rows the table has, if public: too few are refused beforehand.")
+    ] = None,
+    summary: Annotated[
+        Path | None,
+        typer.Option(help="What the rows say, with intervals: a CSV file.", parser=options.Written(".csv")),
+    ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            help="Private and synthetic table side by side: for the owner alone.", parser=options.Written(*FORMATS)
+        ),
+    ] = None,
 ) -> None:
     """Write a synthetic table: same columns, order and types, rows of nobody.
 
@@ -53,7 +71,7 @@ def synthesise(
 
     if count is not None:
         checks.whole("--count", count)
-    asked.check(out, endings=(".csv", ".parquet"))
+    asked.check(out, summary, picture, endings=(".csv", ".parquet"))
     source = asked.table()
     synthetic = SyntheticTable(
         **asked.promise,
@@ -62,14 +80,44 @@ def synthesise(
         values=_typed(source.schema, dict(_named("--values", values, "ward:A|B|C"))),
         bounds=bounds,
         label=label,
+        rows=rows,
     )
     room = BYTES_PER_CELL * len(source.schema.names) * (count or ROWS_UNKNOWN)
     with release_files(out, room) as write:
         release = synthetic.release(source)
-        rows = release.value.sample(count)
-        write(encoded(rows, out.suffix.lower()), release.certificate)
-    facts = release_facts(out, release.certificate) | {"rows": rows.num_rows, "columns": rows.column_names}
-    tell(facts, release_lines(out, release.certificate, f"{rows.num_rows} rows of nobody"), json=asked.json)
+        model = release.value
+        assert model.quality is not None
+        drawn = model.sample(count if model.quality.usable else 0, anyway=True)
+        write(encoded(drawn, out.suffix.lower()), release.certificate)
+    if summary is not None:
+        _write_summary(synthetic, drawn, summary)
+    if picture is not None:
+        _write_picture(source, drawn, model, picture)
+    distance = model.quality.mean_gap
+    facts = release_facts(out, release.certificate) | {"rows": drawn.num_rows, "columns": drawn.column_names}
+    facts |= {"expected_distance": distance, "advice": list(model.quality.advice)}
+    lines = release_lines(out, release.certificate, f"{drawn.num_rows} rows of nobody")
+    lines += [
+        f"columns are off by about {distance:.1%} of their rows",
+        *(f"beware: {one}" for one in model.quality.advice),
+    ]
+    tell(facts, lines, json=asked.json)
+
+
+def _write_summary(synthetic: SyntheticTable, rows: pa.Table, path: Path) -> None:
+    """What the rows say, with the intervals of the private table's own numbers."""
+    path.write_bytes(encoded(synthetic.summary(rows), ".csv"))
+
+
+def _write_picture(source: Source, rows: pa.Table, model: SyntheticModel, path: Path) -> None:
+    """A picture of the private rows beside the drawn ones; nobody else may read the file."""
+    from gaussveil.files import PRIVATE
+    from gaussveil.report.figures import save
+    from gaussveil.report.synthetic import beside_figure
+
+    private = source.table([column.name for column in model.columns])
+    save(beside_figure(private, rows, model.columns), path)
+    path.chmod(PRIVATE)
 
 
 def encoded(rows: pa.Table, ending: str) -> bytes:

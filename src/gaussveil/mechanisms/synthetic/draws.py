@@ -36,7 +36,7 @@ from gaussveil.noise import Generator
 from gaussveil.postprocessing.class_guess import Guess
 from gaussveil.postprocessing.clipped_moments import mean_gain, radius_from_quantile
 from gaussveil.postprocessing.synthetic.cells import Cells, each_whole, finer_cells
-from gaussveil.postprocessing.synthetic.columns import Column
+from gaussveil.postprocessing.synthetic.columns import DATE, MOMENT, Column
 from gaussveil.postprocessing.synthetic.dependence import latent_correlations
 from gaussveil.postprocessing.synthetic.laws import SeenColumn, law_of, pooled_scores, ranged
 from gaussveil.postprocessing.synthetic.marginals import Marginal, simplex
@@ -106,7 +106,7 @@ class SyntheticDraws:
             tuple(marginals),
             correlations,
             total,
-            quality_of(total, gaps, named),
+            quality_of(total, gaps, named, self.cell_noise * math.sqrt(self.classes)),
         )
 
     def _group_by(self, label: Column | None) -> None:
@@ -191,7 +191,7 @@ class SyntheticDraws:
             for place, (column, one, noisy) in enumerate(zip(wanted, cells, counts)):
                 kept = seen_cells(noisy, deviation)
                 if number == 0 and column.low is None:
-                    one, kept = ranged_cells(one, kept)
+                    one, kept = ranged_cells(one, kept, column.kind in (DATE, MOMENT))
                     noisy, kept = noisy[kept], slice(None)
                 masses = np.zeros(one.size)
                 masses[kept] = simplex(noisy[kept], max(float(noisy[kept].sum()), 1.0))

@@ -43,7 +43,7 @@ def _mean_gap(records: TableRecords, shares: Shares, mean_shift: float, size: in
 
 
 def _clipped(records: TableRecords, shares: Shares, mean_shift: float, size: int) -> float:
-    """Records beyond an end of a learnt range, or outside the ball in which scores are summed: the larger share."""
+    """Records beyond an end of a learnt range, or outside the ball in which scores are summed: at most, the larger."""
     ball = 1 - WITHIN_BALL if shares.means or shares.dependence else 0.0
     learnt = any(one.low is None for one in records.searched)
     if not learnt:

@@ -127,8 +127,10 @@ class SyntheticTable(Mechanism):
         """
         checks.whole("replays", replays, "[4, inf)")
         rows = self.model_.sample(None, seed, anyway=True) if data is None else as_source(data).table()
+        quality = self.model_.quality
+        assert quality is not None
         errors = replayed_errors(self.model_, self._remade, replays, len(rows), seed)
-        return self._framed(banded(statements(rows, self.model_.columns), errors))
+        return self._framed(banded(statements(rows, self.model_.columns), errors, quality.least_share))
 
     def _remade(self, rows: pa.Table, generator: SeededGenerator) -> SyntheticModel:
         """The model of a table of drawn rows, where each unit has as many as it may."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gaussveil.postprocessing.synthetic.marginals import Marginal
+from gaussveil.postprocessing.synthetic.marginals import MISSING_DEVIATIONS, Marginal
 
 BRIDGE = 0.8687  # mean of the largest distance of a Brownian bridge from zero
 LARGEST_GAP = 0.2  # mean expected distance of columns above which rows are refused
@@ -25,7 +25,7 @@ def expected_gap(records: float, cells: int, deviation: float) -> float:
 class Quality:
     """What a release says of itself.
 
-    Example: `Quality(900.0, {"age": 0.04}, {"age": 0.0}, ()).usable` is True.
+    Example: `Quality(900.0, {"age": 0.04}, {"age": 0.0}, 0.01, ()).usable` is True.
     """
 
     records: float
@@ -34,6 +34,8 @@ class Quality:
     """Expected distance of every column's law from the private one's (Kolmogorov-Smirnov)."""
     at_ends: Mapping[str, float]
     """Share of a column's numbers at the ends of its range, where those beyond it were moved."""
+    least_share: float
+    """Share of missing cells below which none are drawn, since noise explains them."""
     advice: tuple[str, ...]
     """What to change, in sentences; none if nothing is amiss."""
 
@@ -56,18 +58,21 @@ def too_small(records: float, columns: int, gap: float) -> str:
     )
 
 
-def quality_of(records: float, gaps: Mapping[str, float], marginals: Mapping[str, Marginal]) -> Quality:
-    """Put together what was released: expected distances, and what piles up at the ends of ranges."""
+def quality_of(
+    records: float, gaps: Mapping[str, float], marginals: Mapping[str, Marginal], deviation: float
+) -> Quality:
+    """Put together what was released: expected distances, what piles up at the ends of ranges, the noise of counts."""
     ends = {name: _at_ends(one) for name, one in marginals.items() if one.partition is not None}
     advice = [
         f"{share:.0%} of {name!r} are the ends of its range, to which numbers beyond it were moved: widen it (between)."
         for name, share in ends.items()
         if share > WORTH_TELLING
     ]
-    found = Quality(records, dict(gaps), ends, ())
+    least = min(MISSING_DEVIATIONS * deviation / max(records, 1.0), 1.0)
+    found = Quality(records, dict(gaps), ends, least, ())
     if not found.usable:
         advice.insert(0, too_small(records, len(gaps), found.mean_gap))
-    return Quality(records, dict(gaps), ends, tuple(advice))
+    return replace(found, advice=tuple(advice))
 
 
 def _at_ends(marginal: Marginal) -> float:

@@ -11,6 +11,7 @@ from gaussveil.postprocessing.synthetic.columns import DATE, DAY_SECONDS, MOMENT
 from gaussveil.typing import Floats
 
 WINDOWS = (1, 2, 4, 8)  # cells that are looked at together for the ends of a range
+BEYOND = 2  # cells beyond those that stand out that a learnt range has
 RANGE_DEVIATIONS = 5.0  # of its noise that the records beyond an end of a learnt range are worth
 
 
@@ -39,11 +40,19 @@ def seen_cells(counts: Floats, deviation: float) -> slice:
     return slice(first, last + 1)
 
 
-def ranged_cells(cells: Cells, kept: slice) -> tuple[Cells, slice]:
-    """The cells that are kept, a neighbour beside a single value, and their place among all."""
+def ranged_cells(cells: Cells, kept: slice, day: bool) -> tuple[Cells, slice]:
+    """The cells that are kept and their place among all: with room beyond, so that few numbers are moved to an end.
+
+    Two octaves more on either side, of the same sign; of dates nothing. A single value gets a neighbour.
+    """
     first, last = kept.start, kept.stop
     if cells.low[first] == cells.high[last - 1]:
         first, last = max(first - 1, 0), min(last + 1, cells.size)
+    for _ in range(0 if day else BEYOND):
+        if first > 0 and cells.low[first - 1] * cells.low[first] > 0:
+            first -= 1
+        if last < cells.size and cells.high[last] * cells.high[last - 1] > 0:
+            last += 1
     low, high = cells.low[first:last], cells.high[first:last]
     return Cells.of(np.concatenate([low, high]), low[low == high]), slice(first, last)
 

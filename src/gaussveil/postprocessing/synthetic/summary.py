@@ -74,9 +74,15 @@ def _correlations(numbers: Mapping[str, Floats]) -> dict[Told, float]:
     return made
 
 
-def banded(said: Mapping[Told, float], errors: Sequence[Mapping[Told, float]]) -> pa.Table:
-    """Statements with their intervals, from the errors of the same statements in replays of the release."""
-    rows = [(told, value, _reach(told, [one[told] for one in errors if told in one])) for told, value in said.items()]
+def banded(said: Mapping[Told, float], errors: Sequence[Mapping[Told, float]], least_share: float) -> pa.Table:
+    """Statements with their intervals, from the errors of the same statements in replays of the release.
+
+    Shares of missing cells below `least_share` are drawn as none at all, here and in every replay.
+    """
+    rows = [
+        (told, value, _reach(told, [one[told] for one in errors if told in one], least_share))
+        for told, value in said.items()
+    ]
     trusted = [_trusted(told, reach, said) for told, _, reach in rows]
     ends = [_within(told, value, reach) for told, value, reach in rows]
     return pa.table(
@@ -92,14 +98,15 @@ def banded(said: Mapping[Told, float], errors: Sequence[Mapping[Told, float]]) -
     )
 
 
-def _reach(told: Told, errors: Sequence[float]) -> float:
+def _reach(told: Told, errors: Sequence[float], least_share: float) -> float:
     """Half-width of an interval: errors of replays by Student's law; they are centred on zero, so bias counts too."""
     if not errors:
         return math.inf
     square = float(np.mean(np.square(errors)))
     if told.statistic == "correlation":
         square += MODEL_CORRELATION**2
-    return float(student.ppf((1 + COVERAGE) / 2, len(errors))) * math.sqrt(square)
+    reach = float(student.ppf((1 + COVERAGE) / 2, len(errors))) * math.sqrt(square)
+    return max(reach, least_share) if told.statistic == "missing" else reach
 
 
 def _within(told: Told, value: float, reach: float) -> tuple[float, float]:

@@ -1,0 +1,106 @@
+"""Rows of nobody beside the private ones, column by column and pair by pair: for the owner alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy.stats import rankdata
+
+from gaussveil.figure_style import INK, SERIES, drawing
+from gaussveil.postprocessing.synthetic.columns import Column
+from gaussveil.typing import Floats
+
+ACROSS = 4
+BINS = 24
+MOST_VALUES = 10
+MOST_COLUMNS = 24  # that are drawn
+
+
+def beside_figure(private: pa.Table, rows: pa.Table, columns: Sequence[Column]) -> Figure:
+    """One panel for every column, the private table filled, the synthetic one a line; then all pairs of columns.
+
+    In the last panel the private rank correlations lie below the diagonal and the synthetic ones above it: what is as
+    it should be looks the same on both sides.
+
+    Args:
+        private: the table itself; the picture shows it as it is, and no promise covers that.
+        rows: rows that were drawn.
+        columns: what is public of the columns (`model_.columns`).
+    """
+    shown = tuple(columns)[:MOST_COLUMNS]
+    down = math.ceil((len(shown) + 1) / ACROSS)
+    with drawing(2.6 * ACROSS, 2.1 * down, down, ACROSS, squeeze=False) as (figure, panels):
+        every = list(panels.ravel())
+        for axes, column in zip(every, shown):
+            _draw_column(axes, column, *(one.column(column.name).combine_chunks() for one in (private, rows)))
+        _draw_pairs(every[len(shown)], private, rows, shown)
+        for axes in every[len(shown) + 1 :]:
+            axes.set_axis_off()
+        every[0].legend(loc="best")
+        return figure
+
+
+def _draw_column(axes: Axes, column: Column, private: pa.Array, rows: pa.Array) -> None:
+    axes.set_title(column.name)
+    axes.set_yticks([])
+    if column.is_category:
+        values = list(column.values or ())[:MOST_VALUES]
+        shares = [
+            np.array([one.to_pylist().count(value) for value in values]) / max(len(one), 1) for one in (private, rows)
+        ]
+        places = np.arange(len(values))
+        axes.bar(places, shares[0], color=SERIES[0], alpha=0.35, label="private")
+        axes.plot(places, shares[1], "o", color=INK, markersize=4, label="synthetic")
+        axes.set_xticks(places, [str(value)[:8] for value in values], rotation=45, ha="right")
+        return
+    numbers = [column.numbers(one) for one in (private, rows)]
+    known = [one[~np.isnan(one)] for one in numbers]
+    if not min(map(len, known)):
+        return
+    low, high = np.quantile(np.concatenate(known), [0.005, 0.995])
+    edges = np.linspace(low, max(high, np.nextafter(low, np.inf)), BINS + 1)
+    heights = [np.histogram(np.clip(one, low, high), edges)[0] / len(one) for one in known]
+    axes.stairs(heights[0], edges, color=SERIES[0], alpha=0.35, fill=True, label="private")
+    axes.stairs(heights[1], edges, color=INK, label="synthetic")
+    ends = axes.get_xlim()
+    axes.set_xticks([low, high], [column.written(np.asarray(end)) for end in (low, high)])
+    axes.set_xlim(ends)
+
+
+def _shares(cells: pa.Array, values: Sequence[object]) -> Floats:
+    listed = cells.to_pylist()
+    return np.array([listed.count(value) for value in values]) / max(len(listed), 1)
+
+
+def _draw_pairs(axes: Axes, private: pa.Table, rows: pa.Table, columns: Sequence[Column]) -> None:
+    below, above = (_correlations(one, columns) for one in (private, rows))
+    both = np.tril(below, -1) + np.triu(above, 1)
+    axes.imshow(both, cmap="RdBu_r", vmin=-1, vmax=1)
+    axes.set_title("pairs: private below, synthetic above")
+    axes.set_xticks([])
+    axes.set_yticks(np.arange(len(columns)), [column.name[:10] for column in columns])
+
+
+def _correlations(table: pa.Table, columns: Sequence[Column]) -> Floats:
+    """Rank correlations of all columns; values of categories in their listed order, missing cells in the middle."""
+    ranks = []
+    for column in columns:
+        cells = table.column(column.name).combine_chunks()
+        if column.is_category:
+            place = {value: float(index) for index, value in enumerate(column.values or ())}
+            numbers = np.array([place.get(value, np.nan) for value in cells.to_pylist()])
+        else:
+            numbers = column.numbers(cells)
+        known = ~np.isnan(numbers)
+        ranked = np.zeros(len(numbers))
+        if known.any():
+            ranked[known] = rankdata(numbers[known]) - (known.sum() + 1) / 2
+        ranks.append(ranked)
+    lengths = [max(float(np.linalg.norm(one)), 1e-12) for one in ranks]
+    unit = np.array([one / length for one, length in zip(ranks, lengths)])
+    return np.asarray(unit @ unit.T)

@@ -1,0 +1,104 @@
+"""Synthetic rows: a table of nobody with the columns, order and types of the private one."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+
+from gaussveil import mechanisms  # each loads when it is first named
+from gaussveil.errors import ParameterError, SchemaError
+from gaussveil.statistics import Source, as_source
+from gaussveil.statistics.block import require_columns
+from gaussveil_studio.offers.offer import spelled
+from gaussveil_studio.offers.rehearsed import MOST_SIMULATED, Answer, Facts, RehearsedOffer
+from gaussveil_studio.offers.tables import open_source, schema_of
+
+INNER, OUTER = 0.60, 1.56  # of its mean, between which nine tenths of the largest distances of a bridge lie
+WORDS = ("first", "second", "third")
+
+
+class SyntheticOffer(RehearsedOffer):
+    """Rows to publish; ranges and values of columns are learnt inside the budget."""
+
+    file_name = "synthetic.csv"
+    kind = "bar"
+    y_name = "off by, of 100 rows"
+    simulated_on = "How far off columns will be: a simulated table of the same shape"
+
+    def _mechanism(self, **more: Any) -> mechanisms.SyntheticTable:
+        order = self.order
+        if order["unit"] and not order["rows_per_unit"]:
+            raise ParameterError("rows used of each must be given with whom to hide: at most how many, a public choice")
+        return mechanisms.SyntheticTable(
+            columns=self._named(),
+            bounds="auto",
+            label=order["label"],
+            **self._promised("unit", "rows_per_unit", "rows", **more),
+        )
+
+    def _named(self) -> list[str]:
+        """The columns that the rows have: those that were chosen, else all but the one of people."""
+        order, schema = self.order, schema_of(self.needed_table())
+        require_columns(schema, [*(order["columns"] or ()), *filter(None, (order["unit"], order["label"]))])
+        if order["unit"] and order["unit"] in (order["columns"] or ()):
+            raise SchemaError("whom to hide cannot be what is told as well: choose another column")
+        chosen = [name for name in order["columns"] or schema.names if name != order["unit"]]
+        return [*chosen, *([order["label"]] if order["label"] and order["label"] not in chosen else [])]
+
+    def _chosen(self) -> list[str]:
+        return [*self._named(), *([self.order["unit"]] if self.order["unit"] else [])]
+
+    def _data(self) -> Any:
+        return open_source(self.needed_table())
+
+    def _simulated(self) -> Source:
+        schema, generator = schema_of(self.needed_table()), np.random.default_rng(0)
+        count, rows_per_unit = min(self.order["rows"], MOST_SIMULATED), self._mechanism().rows_per_unit
+        columns = {name: _cells(schema.field(name).type, count, generator) for name in self._named()}
+        if rows_per_unit is not None:
+            units = np.arange(count) // rows_per_unit
+            columns[self.order["unit"]] = pa.array([f"{unit}" for unit in units])
+        return as_source(pa.table(columns))
+
+    def _facts(self, rehearsed: Answer) -> Facts:
+        return (("Rows", "as many as there are, about"), *rehearsed.facts)
+
+    def _answer(self, mechanism: mechanisms.SyntheticTable, data: Any) -> Answer:
+        release = mechanism.release(data)
+        quality = release.value.quality
+        assert quality is not None
+        rows = release.value.sample(None if quality.usable else 0, 0, anyway=True)
+        off = [100 * gap for gap in quality.gaps.values()]
+        told = ("Off by", f"about {100 * quality.mean_gap:.2g} of 100 rows, each column")
+        beware = tuple(("Beware", one) for one in quality.advice[:1])
+        ends = [INNER * one for one in off], [OUTER * one for one in off]
+        table = {"column": list(quality.gaps), "off by": off}
+        return Answer(table, release.certificate, (told, *beware), ends, body=_encoded(rows))
+
+    def python(self) -> str:
+        """As Python."""
+        return f"release = {spelled(self._mechanism())}.release(gaussveil.open(table))"
+
+
+def _encoded(rows: pa.Table) -> bytes:
+    buffer = io.BytesIO()
+    csv.write_csv(rows, buffer, csv.WriteOptions(quoting_style="needed"))
+    return buffer.getvalue()
+
+
+def _cells(kind: pa.DataType, count: int, generator: np.random.Generator) -> pa.Array:
+    """Simulated cells of a type."""
+    types = pa.types
+    if types.is_boolean(kind):
+        return pa.array(generator.random(count) < 0.5)
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return pa.array(np.rint(50 + 15 * generator.standard_normal(count))).cast(kind, safe=False)
+    if types.is_temporal(kind):
+        days = pa.array(generator.integers(18_000, 19_000, count).astype(np.int32)).cast(pa.date32())
+        return days.cast(pa.timestamp("s")).cast(kind, safe=False)
+    words = pa.array([WORDS[place] for place in generator.integers(0, len(WORDS), count)])
+    return words.cast(kind) if not types.is_dictionary(kind) else words.dictionary_encode()
