@@ -87,7 +87,8 @@ def synthesise(
         release = synthetic.release(source)
         model = release.value
         assert model.quality is not None
-        drawn = model.sample(count if model.quality.usable else 0, anyway=True)
+        drawn = model.sample(count, anyway=True)
+        drawn = drawn if model.quality.usable else drawn.slice(0, 0)
         write(encoded(drawn, out.suffix.lower()), release.certificate)
     if summary is not None:
         _write_summary(synthetic, drawn, summary)

@@ -10,9 +10,10 @@ import pyarrow as pa
 from pyarrow import csv
 
 from gaussveil import mechanisms  # each loads when it is first named
-from gaussveil.errors import ParameterError, SchemaError
+from gaussveil.errors import SchemaError
 from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import require_columns
+from gaussveil.statistics.unit import Unit
 from gaussveil_studio.offers.offer import spelled
 from gaussveil_studio.offers.rehearsed import MOST_SIMULATED, Answer, Facts, RehearsedOffer
 from gaussveil_studio.offers.tables import open_source, schema_of
@@ -31,8 +32,7 @@ class SyntheticOffer(RehearsedOffer):
 
     def _mechanism(self, **more: Any) -> mechanisms.SyntheticTable:
         order = self.order
-        if order["unit"] and not order["rows_per_unit"]:
-            raise ParameterError("rows used of each must be given with whom to hide: at most how many, a public choice")
+        Unit.of(order["unit"], order["rows_per_unit"])  # refused together, before rows are simulated
         return mechanisms.SyntheticTable(
             columns=self._named(),
             bounds="auto",
@@ -71,7 +71,8 @@ class SyntheticOffer(RehearsedOffer):
         release = mechanism.release(data)
         quality = release.value.quality
         assert quality is not None
-        rows = release.value.sample(None if quality.usable else 0, 0, anyway=True)
+        rows = release.value.sample(None, 0, anyway=True)
+        rows = rows if quality.usable else rows.slice(0, 0)
         off = [100 * gap for gap in quality.gaps.values()]
         told = ("Off by", f"about {100 * quality.mean_gap:.2g} of 100 rows, each column")
         beware = tuple(("Beware", one) for one in quality.advice[:1])
