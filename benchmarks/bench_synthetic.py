@@ -3,8 +3,9 @@
 Four tables (synthetic_sets.py): skewed columns and Gaussian ones, 10,000 rows; a mixed one like Adult, 30,000 rows;
 days of Swiss homes by hour (GAUSSVEIL_DATA). Distances are to the private table, areas under curves on 20,000 rows that
 nobody saw (synthetic_scores.py). Means of ten draws of ours (DRAWS) and of fewer of the peers, which take minutes to an
-hour (PEER_DRAWS, 0 leaves them out; SETS names tables). MST and AIM are those of dpmm, which is built on Private-PGM; a
-tenth of epsilon goes into its cells, as its own pipelines do it. Histograms: 32 even cells a column, or its values.
+hour (PEER_DRAWS, 0 leaves them out; SETS names tables). MST and AIM are those of dpmm, which is built on Private-PGM.
+They get more than they may: 32 cells between quantiles of the private numbers, frequent numbers apart, for nothing.
+PEER_ITERATIONS (1,000) and PEER_MEGABYTES (80, AIM's own) bound their fits. Histograms: 32 even cells, or values.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,8 @@ import synthetic_sets as sets  # noqa: E402
 DRAWS = int(os.environ.get("DRAWS", "10"))
 PEER_DRAWS = int(os.environ.get("PEER_DRAWS", "1"))
 PEER_PYTHON = os.environ.get("PEER_PYTHON") or str(HERE.parent / ".venv-peers-synthetic" / "bin" / "python")
+PEER_ITERATIONS = int(os.environ.get("PEER_ITERATIONS", "1000"))
+PEER_MEGABYTES = float(os.environ.get("PEER_MEGABYTES", "80"))
 PEER_LIMIT = int(os.environ.get("PEER_LIMIT", "7200"))  # seconds of one fit
 EPSILON, DELTA = 1.0, 1e-6
 ROWS = {"skewed": 10_000, "gaussian": 10_000, "adult": 30_000, "profiles": 0}
@@ -91,20 +95,70 @@ def _shares(counts: np.ndarray) -> np.ndarray:
 
 
 def peer(method: str) -> Make:
-    """MST or AIM in its own environment; what cannot be installed or takes too long raises."""
+    """MST or AIM in its own environment, on cells that it gets for nothing; what takes too long raises."""
 
     def make(table: pd.DataFrame, public: sets.PublicRanges, seed: int) -> pd.DataFrame:
+        cells = {name: Cells.of(table[name], public) for name in table}
+        codes = pd.DataFrame({name: one.codes(table[name]) for name, one in cells.items()})
         with tempfile.TemporaryDirectory() as folder:
-            given, made, task = (Path(folder) / name for name in ("table.csv", "made.csv", "task.json"))
-            table.to_csv(given, index=False)
-            order = {"table": str(given), "out": str(made), "method": method, "seed": seed, "rows": len(table)}
-            order |= {"epsilon": EPSILON, "delta": DELTA, "between": public.between, "values": known_values(public)}
+            coded, made, task = (Path(folder) / name for name in ("table.csv", "made.csv", "task.json"))
+            codes.to_csv(coded, index=False)
+            order = {"table": str(coded), "out": str(made), "method": method, "seed": seed, "rows": len(table)}
+            order |= {"sizes": {name: one.size for name, one in cells.items()}, "epsilon": EPSILON, "delta": DELTA}
+            order |= {"iterations": PEER_ITERATIONS, "megabytes": PEER_MEGABYTES}
             task.write_text(json.dumps(order), encoding="utf-8")
             command = [PEER_PYTHON, str(HERE / "synthetic_peers.py"), str(task)]
             subprocess.run(command, check=True, capture_output=True, timeout=PEER_LIMIT)
-            return pd.read_csv(made)
+            drawn, generator = pd.read_csv(made), np.random.default_rng(seed)
+            return pd.DataFrame({name: one.cells(drawn[name], generator) for name, one in cells.items()})
 
     return make
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Cells of one column: its values, or intervals between quantiles of the private numbers and frequent numbers."""
+
+    values: tuple[Any, ...] | None
+    edges: np.ndarray
+    frequent: np.ndarray
+    whole: bool
+
+    @classmethod
+    def of(cls, column: pd.Series, public: sets.PublicRanges) -> Cells:
+        if column.name not in public.between:
+            return cls(tuple(known_values(public)[str(column.name)]), np.zeros(0), np.zeros(0), False)
+        numbers = column.to_numpy(dtype=float)
+        inner = np.quantile(numbers, np.arange(1, CELLS) / CELLS)
+        shares = pd.Series(numbers).value_counts(normalize=True)
+        frequent = np.sort(shares[shares > 1 / CELLS].index.to_numpy())
+        edges = np.unique([*public.between[str(column.name)], *inner])
+        return cls(None, edges, frequent, pd.api.types.is_integer_dtype(column))
+
+    @property
+    def size(self) -> int:
+        return len(self.edges) - 1 + len(self.frequent) if self.values is None else len(self.values)
+
+    def codes(self, column: pd.Series) -> np.ndarray:
+        if self.values is not None:
+            return np.asarray(pd.Index(self.values).get_indexer(column))
+        numbers, last = column.to_numpy(dtype=float), len(self.edges) - 2
+        place = np.clip(np.searchsorted(self.edges, numbers, side="left") - 1, 0, last)
+        for index, value in enumerate(self.frequent):
+            place = np.where(numbers == value, last + 1 + index, place)
+        return place
+
+    def cells(self, codes: pd.Series, generator: np.random.Generator) -> np.ndarray:
+        place = codes.to_numpy().astype(int)
+        if self.values is not None:
+            return np.array(self.values)[place]
+        last = len(self.edges) - 2
+        inside = np.minimum(place, last)
+        numbers = self.edges[inside] + generator.random(len(place)) * np.diff(self.edges)[inside]
+        numbers = np.clip(np.ceil(numbers), self.edges[0], self.edges[-1]) if self.whole else numbers
+        if not len(self.frequent):
+            return numbers
+        return np.where(place > last, self.frequent[np.clip(place - last - 1, 0, len(self.frequent) - 1)], numbers)
 
 
 def measured(name: str, make: Make, draws: int) -> Scores:
