@@ -23,8 +23,15 @@ SIZES = "[1e-40, 1e40]"  # of norms and ranges: a product of three, squared, is 
 
 def real(name: str, value: object, interval: str = "(-inf, inf)") -> float:
     """A number inside an interval as it is written: "(0, 1)", "[0, inf)"; text, arrays and truth values are refused."""
-    too_long = isinstance(value, Integral) and int(value).bit_length() > 1023  # no double holds it
-    if isinstance(value, bool) or not isinstance(value, Real) or too_long or not _inside(float(value), interval):
+    too_long = (
+        isinstance(value, Integral) and int(value).bit_length() > 1023
+    )  # no double holds it
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, Real)
+        or too_long
+        or not _inside(float(value), interval)
+    ):
         refuse(name, _range_in_words("a finite number", interval), value)
     return float(value)
 
@@ -45,15 +52,24 @@ def span(name: str, value: Any) -> tuple[float, float]:
         low, high = value
     except (TypeError, ValueError):
         refuse(name, "a range (low, high) of two numbers", value)
-    low, high = real(name, low), real(name, high)
+    low = real(name, low)
+    high = real(name, high)
     if not (low < high and max(abs(low), abs(high)) <= 1e40 and high - low >= 1e-40):
-        refuse(name, "a range (low, high) with low < high, within 1e40 and at least 1e-40 wide", f"{low:g}, {high:g}")
+        refuse(
+            name,
+            "a range (low, high) with low < high, within 1e40 and at least 1e-40 wide",
+            f"{low:g}, {high:g}",
+        )
     return low, high
 
 
 def whole(name: str, value: object, interval: str = "[1, inf)") -> int:
     """A whole number inside an interval."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or not _inside(int(value), interval):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, Integral)
+        or not _inside(int(value), interval)
+    ):
         refuse(name, _range_in_words("a whole number", interval), value)
     return int(value)
 
@@ -78,13 +94,17 @@ def delta(value: object) -> float:
 
 def delta_or_none(value: object) -> float:
     """The same, or 0 where no noise needs one."""
-    return 0.0 if value == 0 and not isinstance(value, bool) else delta(value)
+    if value == 0 and not isinstance(value, bool):
+        return 0.0
+    return delta(value)
 
 
 def refuse(name: str, rule: str, value: object) -> NoReturn:
     """The one sentence."""
     plain = value is None or isinstance(value, str | int | float)
-    raise ParameterError(f"{name} must be {rule}. Got {repr(value) if plain else f'a {type(value).__name__}'}.")
+    raise ParameterError(
+        f"{name} must be {rule}. Got {repr(value) if plain else f'a {type(value).__name__}'}."
+    )
 
 
 def former(**remedies: str) -> Callable[[Checked], Checked]:
@@ -92,25 +112,38 @@ def former(**remedies: str) -> Callable[[Checked], Checked]:
 
     def decorated(called: Any) -> Any:
         is_class = isinstance(called, type)
-        function = called.__init__ if is_class else called
+        if is_class:
+            function = called.__init__
+        else:
+            function = called
 
         @wraps(function)
         def checked(*given: Any, **named: Any) -> Any:
             for name in sorted(remedies.keys() & named.keys()):
-                raise ParameterError(f"{name} is no parameter of {called.__name__} any more: {remedies[name]}.")
+                raise ParameterError(
+                    f"{name} is no parameter of {called.__name__} any more: {remedies[name]}."
+                )
             return function(*given, **named)
 
         if is_class:
             called.__init__ = checked
-        return called if is_class else checked
+        if is_class:
+            return called
+        return checked
 
     return decorated
 
 
 def _inside(value: float, interval: str) -> bool:
     low, low_included, high, high_included = _ends(interval)
-    above = low <= value if low_included else low < value
-    below = value <= high if high_included else value < high
+    if low_included:
+        above = low <= value
+    else:
+        above = low < value
+    if high_included:
+        below = value <= high
+    else:
+        below = value < high
     return above and below
 
 

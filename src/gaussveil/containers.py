@@ -18,7 +18,15 @@ from gaussveil.errors import ParameterError, ShapeError
 _EXACT = 2**53  # up to which a float is the whole number that somebody wrote
 
 # What the methods of an object raise where it is no number, or is not comparable; their words may quote a value.
-RAISED_BY_CELLS = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
+RAISED_BY_CELLS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 def real_array(name: str, value: Any) -> NDArray[Any]:
@@ -28,7 +36,9 @@ def real_array(name: str, value: Any) -> NDArray[Any]:
     """
     array = _rectangular(name, value)
     if array.dtype.kind not in "biuf":
-        raise ParameterError(f"{name} must hold real numbers only. Got dtype {array.dtype}.")
+        raise ParameterError(
+            f"{name} must hold real numbers only. Got dtype {array.dtype}."
+        )
     return array
 
 
@@ -38,12 +48,16 @@ def readings_array(name: str, value: Any) -> NDArray[Any]:
     Of objects, each that is no number is NaN, and a whole number of any size is some float.
     """
     array = _rectangular(name, value)
-    return cell_numbers(array) if array.dtype == object else real_array(name, array)
+    if array.dtype == object:
+        return cell_numbers(array)
+    return real_array(name, array)
 
 
 def _rectangular(name: str, value: Any) -> NDArray[Any]:
     if isinstance(value, np.ma.MaskedArray):
-        raise ParameterError(f"{name} must not be masked: fill what is missing by a public rule first.")
+        raise ParameterError(
+            f"{name} must not be masked: fill what is missing by a public rule first."
+        )
     array = uncoerced(value)
     if array.dtype == object and is_ragged(array):
         raise ShapeError(f"{name} must be rectangular: every row of the same length.")
@@ -58,7 +72,9 @@ def uncoerced(value: Any) -> NDArray[Any]:
         array = np.asarray(value)
     except ValueError:
         array = np.empty(0, dtype=object)
-    return array if array.dtype.kind in "biuf" else np.array(value, dtype=object)
+    if array.dtype.kind in "biuf":
+        return array
+    return np.array(value, dtype=object)
 
 
 def cell_numbers(cells: NDArray[Any]) -> NDArray[np.float64]:
@@ -89,32 +105,45 @@ def is_missing(cell: Any) -> bool:
 
 def is_text(cell: Any) -> bool:
     """Whether a cell is a text that a table can hold: half of a letter is none."""
-    return isinstance(cell, str) and not any("\ud800" <= letter <= "\udfff" for letter in cell)
+    return isinstance(cell, str) and not any(
+        "\ud800" <= letter <= "\udfff" for letter in cell
+    )
 
 
 def cell_name(cell: Any) -> str | None:
     """One cell as the name of somebody or of a class: text as it is, a whole number by its digits, else nobody's."""
     if isinstance(cell, str):
-        return str(cell) if is_text(cell) else None
+        if is_text(cell):
+            return str(cell)
+        return None
     if isinstance(cell, bool | np.bool_):
         return str(bool(cell)).lower()
     if isinstance(cell, int | np.integer):
         whole = int(cell)
-        return str(whole) if abs(whole) < 2**128 else None
-    if isinstance(cell, float | np.floating) and abs(float(cell)) < _EXACT and float(cell).is_integer():
+        if abs(whole) < 2**128:
+            return str(whole)
+        return None
+    if (
+        isinstance(cell, float | np.floating)
+        and abs(float(cell)) < _EXACT
+        and float(cell).is_integer()
+    ):
         return str(int(cell))
     return None
 
 
 def is_ragged(array: NDArray[Any]) -> bool:
     """Whether rows are of different lengths: they were left as lists where cells should be."""
-    return array.ndim == 1 and any(isinstance(row, list | tuple | np.ndarray) for row in array.tolist())
+    return array.ndim == 1 and any(
+        isinstance(row, list | tuple | np.ndarray) for row in array.tolist()
+    )
 
 
 def like(value: Any, numbers: NDArray[np.float64]) -> Any:
     """`numbers` in the container of `value`: a list, a frame or series, otherwise an array."""
     kind = type(value)
-    library, name = kind.__module__.partition(".")[0], kind.__name__
+    library = kind.__module__.partition(".")[0]
+    name = kind.__name__
     if kind is list:
         return numbers.tolist()
     if library == "pandas" and name == "DataFrame":
@@ -134,7 +163,9 @@ def library_of(value: Any) -> str:
     """The library that a frame or series belongs to, "pandas" or "polars"; empty for anything else."""
     kind = type(value)
     library = kind.__module__.partition(".")[0]
-    return library if library in ("pandas", "polars") and kind.__name__ in ("DataFrame", "Series") else ""
+    if library in ("pandas", "polars") and kind.__name__ in ("DataFrame", "Series"):
+        return library
+    return ""
 
 
 def frame(library: str, columns: Mapping[str, Any]) -> Any:
@@ -151,15 +182,22 @@ def frame(library: str, columns: Mapping[str, Any]) -> Any:
     import pyarrow
 
     return pyarrow.table(
-        {name: pyarrow.array(column.tolist() if column.dtype.kind == "U" else column) for name, column in plain.items()}
+        {
+            name: pyarrow.array(column.tolist() if column.dtype.kind == "U" else column)
+            for name, column in plain.items()
+        }
     )
 
 
 def series(library: str, name: str, values: NDArray[Any]) -> Any:
     """One named column in the library that the input came in, an array where it came in none."""
-    return frame(library, {name: values})[name] if library else values
+    if library:
+        return frame(library, {name: values})[name]
+    return values
 
 
 def _ticks(column: NDArray[Any]) -> NDArray[Any]:
     # Neither library knows times in minutes; both know microseconds.
-    return column.astype("datetime64[us]") if column.dtype.kind == "M" else column
+    if column.dtype.kind == "M":
+        return column.astype("datetime64[us]")
+    return column

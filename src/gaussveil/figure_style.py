@@ -33,7 +33,9 @@ def house_style() -> Iterator[None]:
 
 
 @contextmanager
-def drawing(width: float, height: float, rows: int = 1, columns: int = 1, **more: Any) -> Iterator[tuple[Figure, Any]]:
+def drawing(
+    width: float, height: float, rows: int = 1, columns: int = 1, **more: Any
+) -> Iterator[tuple[Figure, Any]]:
     """A figure of that size in inches, in the house style, and its panels; draw inside the block."""
     with house_style():
         figure = Figure(figsize=(width, height), layout="constrained")
@@ -42,5 +44,14 @@ def drawing(width: float, height: float, rows: int = 1, columns: int = 1, **more
 
 def legend_above(figure: Figure, *panels: Axes, columns: int | None = None) -> None:
     """One legend for the panels, above them all and in one row unless told otherwise: it never covers data."""
-    named = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels())}
-    figure.legend(list(named.values()), list(named), loc="outside upper left", ncols=columns or len(named))
+    named = {
+        label: handle
+        for axes in panels
+        for handle, label in zip(*axes.get_legend_handles_labels())
+    }
+    figure.legend(
+        list(named.values()),
+        list(named),
+        loc="outside upper left",
+        ncols=columns or len(named),
+    )

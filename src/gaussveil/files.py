@@ -73,12 +73,16 @@ def reserved(target: Path, room: int = 0, mode: int = PUBLIC) -> Iterator[IO[byt
         try:
             stream = files.enter_context(replacing(target, mode))
         except OSError as error:
-            raise SourceError(f"{target}: cannot be written ({error.strerror}); nothing was drawn or spent") from None
+            raise SourceError(
+                f"{target}: cannot be written ({error.strerror}); nothing was drawn or spent"
+            ) from None
         try:
             if room:
                 os.posix_fallocate(stream.fileno(), 0, room)
         except OSError as error:
-            raise SourceError(f"{target}: no room for it ({error.strerror}); nothing was drawn or spent") from None
+            raise SourceError(
+                f"{target}: no room for it ({error.strerror}); nothing was drawn or spent"
+            ) from None
         yield stream
         stream.truncate()
 
@@ -112,10 +116,14 @@ def read_json(path: Path) -> object:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
+        raise SourceError(
+            f"{path}: cannot be read ({error.strerror or error})"
+        ) from None
     except RecursionError:
         raise FormatError(f"{path}: not valid JSON for us: nested too deeply") from None
-    except ValueError as error:  # malformed, not UTF-8, or an integer of thousands of digits
+    except (
+        ValueError
+    ) as error:  # malformed, not UTF-8, or an integer of thousands of digits
         raise FormatError(f"{path}: not valid JSON ({error})") from None
 
 
@@ -126,11 +134,20 @@ def json_values(value: Any, *, not_finite_as_null: bool = False) -> Any:
     text, or null for whoever draws the values.
     """
     if isinstance(value, float):
-        return value if math.isfinite(value) else None if not_finite_as_null else str(value)
+        if math.isfinite(value):
+            return value
+        if not_finite_as_null:
+            return None
+        return str(value)
     if isinstance(value, Mapping):
-        return {str(key): json_values(item, not_finite_as_null=not_finite_as_null) for key, item in value.items()}
+        return {
+            str(key): json_values(item, not_finite_as_null=not_finite_as_null)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [json_values(item, not_finite_as_null=not_finite_as_null) for item in value]
+        return [
+            json_values(item, not_finite_as_null=not_finite_as_null) for item in value
+        ]
     if hasattr(value, "tolist"):
         return json_values(value.tolist(), not_finite_as_null=not_finite_as_null)
     return value
@@ -138,4 +155,6 @@ def json_values(value: Any, *, not_finite_as_null: bool = False) -> Any:
 
 def printable(text: str) -> str:
     """Text for one line of a terminal: what would steer it, break the line or turn the reading order is spelt out."""
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+    return "".join(
+        letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text
+    )

@@ -12,7 +12,9 @@ from importlib import import_module
 from os.path import splitext
 
 
-def lazy_exports(package: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+def lazy_exports(
+    package: str, file: str
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """The module's ``__getattr__``, ``__dir__`` and ``__all__``, from the stub beside `file`."""
     with open(f"{splitext(file)[0]}.pyi", encoding="utf-8") as stub:
         words = [line.split() for line in stub if line.startswith("from gaussveil")]
@@ -20,7 +22,9 @@ def lazy_exports(package: str, file: str) -> tuple[Callable[[str], object], Call
 
     def fetch(name: str) -> object:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}; it exports {', '.join(sorted(homes))}")
+            raise AttributeError(
+                f"module {package!r} has no attribute {name!r}; it exports {', '.join(sorted(homes))}"
+            )
         try:
             value: object = getattr(import_module(homes[name]), name)
         except ModuleNotFoundError as error:

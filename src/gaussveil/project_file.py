@@ -34,7 +34,14 @@ class Project:
         """What is said of the table of this public name: under the name itself, else under the first pattern."""
         if name in self.forms:
             return self.forms[name]
-        return next((form for pattern, form in self.forms.items() if fnmatch.fnmatchcase(name, pattern)), None)
+        return next(
+            (
+                form
+                for pattern, form in self.forms.items()
+                if fnmatch.fnmatchcase(name, pattern)
+            ),
+            None,
+        )
 
 
 def read_project(file: Path) -> Project:
@@ -43,8 +50,12 @@ def read_project(file: Path) -> Project:
         return Project()
     said = read_toml(file)
     forms = said.pop("form", {})
-    if not isinstance(forms, dict) or not all(isinstance(form, dict) for form in forms.values()):
-        raise FormatError(f'{file.name}: a form must be a table under the name of its data, [form."readings.csv"].')
+    if not isinstance(forms, dict) or not all(
+        isinstance(form, dict) for form in forms.values()
+    ):
+        raise FormatError(
+            f'{file.name}: a form must be a table under the name of its data, [form."readings.csv"].'
+        )
     return Project(said, forms)
 
 
@@ -53,7 +64,9 @@ def read_toml(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SourceError(f"{file}: cannot be read ({error.strerror or 'not such a file'})") from None
+        raise SourceError(
+            f"{file}: cannot be read ({error.strerror or 'not such a file'})"
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FormatError(f"{file.name}: {error}") from None
 
@@ -61,7 +74,10 @@ def read_toml(file: Path) -> dict[str, Any]:
 def write_form(file: Path, name: str, form: Mapping[str, Any]) -> None:
     """Put the form of one table into a project's file, in the place of an older one; all other lines stay."""
     read_project(file)  # a file that cannot be read is not written to
-    before = file.read_text(encoding="utf-8") if file.is_file() else ""
+    if file.is_file():
+        before = file.read_text(encoding="utf-8")
+    else:
+        before = ""
     kept = _without_form(before, name).rstrip("\n")
     text = "\n\n".join(part for part in (kept, form_text(name, form)) if part)
     write_whole(file, text.rstrip("\n") + "\n")
@@ -69,19 +85,28 @@ def write_form(file: Path, name: str, form: Mapping[str, Any]) -> None:
 
 def form_text(name: str, form: Mapping[str, Any]) -> str:
     """The lines of a form; of one without a name, those of a file of its own."""
-    above = f"form.{_key(name)}" if name else ""
+    if name:
+        above = f"form.{_key(name)}"
+    else:
+        above = ""
     plain = {key: value for key, value in form.items() if key != "columns"}
-    lines = [f"[{above}]"] if above else []
+    if above:
+        lines = [f"[{above}]"]
+    else:
+        lines = []
     lines += [f"{_key(key)} = {_value(value)}" for key, value in plain.items()]
     if columns := form.get("columns"):
         lines += ["", f"[{above}.columns]" if above else "[columns]"]
-        lines += [f"{_key(column)} = {_value(value)}" for column, value in columns.items()]
+        lines += [
+            f"{_key(column)} = {_value(value)}" for column, value in columns.items()
+        ]
     return "\n".join(lines) + "\n"
 
 
 def _without_form(text: str, name: str) -> str:
     """The lines of a file that belong to no table of this form."""
-    kept, leaving = [], False
+    kept = []
+    leaving = False
     for line in text.split("\n"):
         if _HEADER.match(line):
             leaving = _names_form(line, name)
@@ -99,15 +124,25 @@ def _names_form(header: str, name: str) -> bool:
 
 
 def _key(key: str) -> str:
-    return key if _BARE_KEY.fullmatch(key) else _value(key)
+    if _BARE_KEY.fullmatch(key):
+        return key
+    return _value(key)
 
 
 def _value(value: Any) -> str:
     """A value as TOML writes it; texts of JSON are texts of TOML."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(key)} = {_value(inner)}" for key, inner in value.items()) + " }"
+        return (
+            "{ "
+            + ", ".join(
+                f"{_key(key)} = {_value(inner)}" for key, inner in value.items()
+            )
+            + " }"
+        )
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_value, value)) + "]"
     if isinstance(value, bool | int | str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    raise FormatError(f"a form holds texts, whole numbers, truth values and lists of them. Got {type(value).__name__}.")
+    raise FormatError(
+        f"a form holds texts, whole numbers, truth values and lists of them. Got {type(value).__name__}."
+    )

@@ -43,7 +43,9 @@ class Shown(Told):
     def _curve(self) -> Any:
         """The curve to draw, with `delta`, `reversed` and `dp_epsilon`: the charge's, where there is one."""
         charge = getattr(self, "charge", None)
-        return self if charge is None else charge._curve()
+        if charge is None:
+            return self
+        return charge._curve()
 
     def _claim(self) -> tuple[float, float] | None:
         """An epsilon and delta to mark."""
@@ -56,7 +58,10 @@ class Shown(Told):
             return {"batch of": str(batch)}
         try:
             found = float(np.max(np.asarray(self._curve().dp_epsilon(TOLD_DELTA))))
-        except (NumericalError, TypeError):  # of arrays on a device, or of nothing that a double holds
+        except (
+            NumericalError,
+            TypeError,
+        ):  # of arrays on a device, or of nothing that a double holds
             return {}
         return {f"epsilon at delta {TOLD_DELTA:g}": f"{found:.4g}"}
 
@@ -68,17 +73,31 @@ class Shown(Told):
             try:
                 from gaussveil.figure_style import drawing
             except ImportError as error:
-                raise MissingDependencyError(f"plots need matplotlib: {install('standard')}") from error
+                raise MissingDependencyError(
+                    f"plots need matplotlib: {install('standard')}"
+                ) from error
             with drawing(6.0, 4.0) as (_, axes):
                 return self.plot(axes)
-        curve, claim = self._curve(), self._claim()
+        curve = self._curve()
+        claim = self._claim()
         reach = float(np.max(curve.dp_epsilon(SMALLEST_DRAWN_DELTA)))
-        levels = np.linspace(0.0, max(reach, 1.25 * claim[0] if claim else 0.0, 1e-6), 65)
+        levels = np.linspace(
+            0.0, max(reach, 1.25 * claim[0] if claim else 0.0, 1e-6), 65
+        )
         batch = tuple(range(1, 1 + len(getattr(curve, "batch_shape", ()))))
         grid = levels.reshape(-1, *(1 for _ in batch))
-        worst = np.maximum(curve.delta(grid), curve.reversed().delta(grid)).max(axis=batch)
+        worst = np.maximum(curve.delta(grid), curve.reversed().delta(grid)).max(
+            axis=batch
+        )
         axes.semilogy(levels, np.maximum(worst, SMALLEST_DRAWN_DELTA / 10.0))
         if claim:
-            axes.plot(*claim, "o", markersize=8, markerfacecolor="none", markeredgewidth=1.4, zorder=5)
+            axes.plot(
+                *claim,
+                "o",
+                markersize=8,
+                markerfacecolor="none",
+                markeredgewidth=1.4,
+                zorder=5,
+            )
         axes.set(xlabel="epsilon", ylabel="delta")
         return axes

@@ -15,4 +15,6 @@ Array = Any
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Times = NDArray[np.datetime64]
-Progress = Callable[[str, float], None]  # a stage's name and the share of it that is done
+Progress = Callable[
+    [str, float], None
+]  # a stage's name and the share of it that is done

@@ -53,12 +53,16 @@ def sup_larger_covariance(log_ratio: float, rank: int, epsilon: float) -> float:
     delta is nondecreasing in every ratio (the channel x -> a x + N(0, 1-a^2) maps a larger ratio to a smaller one), so
     the supremum is attained at `rank` equal ratios: NDIS Lemma 4 (docs/corrections, N2).
     """
-    return _equal(_nonnegative("log_ratio", log_ratio), _whole("rank", rank), _level(epsilon))
+    return _equal(
+        _nonnegative("log_ratio", log_ratio), _whole("rank", rank), _level(epsilon)
+    )
 
 
 def sup_smaller_covariance(log_ratio: float, rank: int, epsilon: float) -> float:
     """Largest delta of N(0, S_X) against N(0, S_Y) where S_X <= S_Y within (log_ratio, rank); by the same channel."""
-    return _equal(-_nonnegative("log_ratio", log_ratio), _whole("rank", rank), _level(epsilon))
+    return _equal(
+        -_nonnegative("log_ratio", log_ratio), _whole("rank", rank), _level(epsilon)
+    )
 
 
 def triangle_bound(first: Curve, second: Curve, epsilon: float) -> float:
@@ -68,7 +72,9 @@ def triangle_bound(first: Curve, second: Curve, epsilon: float) -> float:
     epsilons (such as `PrivacyLoss.delta`).
     """
     level = _level(epsilon)
-    low, high, best = 0.0, level, 1.0
+    low = 0.0
+    high = level
+    best = 1.0
     for _ in range(ZOOMS):
         shares = np.linspace(low, high, SPLITS)
         rest = second(level - shares)
@@ -76,7 +82,8 @@ def triangle_bound(first: Curve, second: Curve, epsilon: float) -> float:
             values = first(shares) + np.where(rest > 0.0, np.exp(shares) * rest, 0.0)
         at = int(np.argmin(values))
         best = min(best, float(values[at]))
-        low, high = float(shares[max(at - 1, 0)]), float(shares[min(at + 1, SPLITS - 1)])
+        low = float(shares[max(at - 1, 0)])
+        high = float(shares[min(at + 1, SPLITS - 1)])
     return _upward(best)
 
 
@@ -90,7 +97,11 @@ def mean_and_covariance_bound(
     takes Lemma 2, which bounds the other one. Both orders of the two steps are tried.
     """
     length = _nonnegative("shift", shift)
-    top, size, level = _nonnegative("log_ratio", log_ratio), _whole("rank", rank), _level(epsilon)
+    top, size, level = (
+        _nonnegative("log_ratio", log_ratio),
+        _whole("rank", rank),
+        _level(epsilon),
+    )
 
     def mean(eps: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(np.exp(log_delta_mean_shift(length, eps)))
@@ -98,7 +109,9 @@ def mean_and_covariance_bound(
     def covariance(eps: NDArray[np.float64]) -> NDArray[np.float64]:
         return _equal_curve(top if larger else -top, size, eps)
 
-    return min(triangle_bound(mean, covariance, level), triangle_bound(covariance, mean, level))
+    return min(
+        triangle_bound(mean, covariance, level), triangle_bound(covariance, mean, level)
+    )
 
 
 # --- Lemma 2
@@ -124,15 +137,26 @@ def _lemma_two(logs: NDArray[np.float64], level: float) -> float:
     largest = float(np.max(stretch, initial=0.0))
     second = 0.0
     if largest > 0.0 and math.isfinite(largest):
-        second = min(0.0, _smallest(lambda x: beyond_under_y(x / (2.0 * largest)), 0.0, 1.0 - 1e-12))
+        second = min(
+            0.0,
+            _smallest(lambda x: beyond_under_y(x / (2.0 * largest)), 0.0, 1.0 - 1e-12),
+        )
     growth = _exp(level)
-    value = math.exp(first) + (growth * math.expm1(second) if math.isfinite(growth) else 0.0)
+    value = math.exp(first) + (
+        growth * math.expm1(second) if math.isfinite(growth) else 0.0
+    )
     # The two terms cancel: allow for their rounding.
-    return _upward(max(value, 0.0) + EDGE * (1.0 + growth if math.isfinite(growth) else 1.0))
+    return _upward(
+        max(value, 0.0) + EDGE * (1.0 + growth if math.isfinite(growth) else 1.0)
+    )
 
 
 def _smallest(function: Callable[[float], float], low: float, high: float) -> float:
-    return float(minimize_scalar(function, bounds=(low, high), method="bounded", options={"xatol": 1e-10}).fun)
+    return float(
+        minimize_scalar(
+            function, bounds=(low, high), method="bounded", options={"xatol": 1e-10}
+        ).fun
+    )
 
 
 # --- arguments and rounding
@@ -142,7 +166,9 @@ def _equal(log_ratio: float, rank: int, level: float) -> float:
     return _upward(float(_equal_curve(log_ratio, rank, np.array(level))))
 
 
-def _equal_curve(log_ratio: float, rank: int, levels: NDArray[np.float64]) -> NDArray[np.float64]:
+def _equal_curve(
+    log_ratio: float, rank: int, levels: NDArray[np.float64]
+) -> NDArray[np.float64]:
     if log_ratio == 0.0 or rank == 0:
         return np.zeros_like(levels)
     if abs(log_ratio) > 700.0:
@@ -157,7 +183,9 @@ def _upward(value: float) -> float:
 
 
 def _exp(value: float) -> float:
-    return math.exp(value) if value < 709.0 else math.inf
+    if value < 709.0:
+        return math.exp(value)
+    return math.inf
 
 
 def _level(epsilon: float) -> float:

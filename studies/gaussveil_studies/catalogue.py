@@ -29,7 +29,9 @@ def names() -> list[str]:
 def check_name(name: str) -> None:
     """Refuse a name that no study has, before anything slow is imported."""
     if name not in names():
-        raise ParameterError(f"there is no study {name!r}; there are {', '.join(names())}.")
+        raise ParameterError(
+            f"there is no study {name!r}; there are {', '.join(names())}."
+        )
 
 
 def study_named(name: str) -> Study:

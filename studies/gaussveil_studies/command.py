@@ -23,7 +23,13 @@ if TYPE_CHECKING:
     from gaussveil_studies.study import Outcome, Study
 
 PIPED_WIDTH = 160  # of tables that go to a file or a pipe
-COLOURS = {"refuted": "red", "false": "red", "agrees": "green", "reproduced": "green", "differs": "yellow"}
+COLOURS = {
+    "refuted": "red",
+    "false": "red",
+    "agrees": "green",
+    "reproduced": "green",
+    "differs": "yellow",
+}
 
 
 def answer(
@@ -45,7 +51,16 @@ def answer(
     """Do what `gaussveil study` asks; its options say what each argument is."""
     if name == "list" and json:
         print_json(
-            {"studies": [{"name": n, "summary": SUMMARIES[n], "data": sorted(FILES.get(n, ()))} for n in names()]}
+            {
+                "studies": [
+                    {
+                        "name": n,
+                        "summary": SUMMARIES[n],
+                        "data": sorted(FILES.get(n, ())),
+                    }
+                    for n in names()
+                ]
+            }
         )
         return
     if name == "list":
@@ -56,9 +71,13 @@ def answer(
     if full and tiny:
         raise ParameterError("--full and --tiny exclude each other; give one of them")
     if data is not None and not data.is_dir():
-        raise SourceError(f"{data}: is no folder; name the folder of the real data sets")
+        raise SourceError(
+            f"{data}: is no folder; name the folder of the real data sets"
+        )
     if resume and (no_cache or not full):
-        raise ParameterError("--resume continues a run with --full, from the cache: leave out --no-cache, add --full")
+        raise ParameterError(
+            "--resume continues a run with --full, from the cache: leave out --no-cache, add --full"
+        )
     from gaussveil.mechanisms.progress import shown_progress
     from gaussveil_studies.peers.questions import install_peers as install
     from gaussveil_studies.study import Options, Size
@@ -67,12 +86,29 @@ def answer(
     from gaussveil_studies.trials import cores
 
     wanted = _with_steps(study_named(name), steps)
-    size = Size.FULL if full else Size.TINY if tiny else Size.QUICK
-    kept = None if no_cache else cache or default_cache()
-    pieces = kept / "pieces" / name if kept is not None and full else None
+    if full:
+        size = Size.FULL
+    elif tiny:
+        size = Size.TINY
+    else:
+        size = Size.QUICK
+    if no_cache:
+        kept = None
+    else:
+        kept = cache or default_cache()
+    if kept is not None and full:
+        pieces = kept / "pieces" / name
+    else:
+        pieces = None
     if pieces is not None and not resume:
         shutil.rmtree(pieces, ignore_errors=True)
-    options = Options(data or _data_from_environment(), size, seed, workers or (cores() if full else 1), pieces)
+    options = Options(
+        data or _data_from_environment(),
+        size,
+        seed,
+        workers or (cores() if full else 1),
+        pieces,
+    )
     if install_peers:
         install(Path())
     with shown_progress(sys.stderr.isatty() and not json, f"study {name}") as progress:
@@ -90,13 +126,19 @@ def _with_steps(study: Study, steps: Sequence[str] | None) -> Study:
     if steps is None:
         return study
     if unknown := [step for step in steps if step not in known]:
-        raise ParameterError(f"--steps must be among {', '.join(known)}. Got {unknown[0]!r}.")
-    return replace(study, steps=tuple(step for step in study.steps if step.name in steps))
+        raise ParameterError(
+            f"--steps must be among {', '.join(known)}. Got {unknown[0]!r}."
+        )
+    return replace(
+        study, steps=tuple(step for step in study.steps if step.name in steps)
+    )
 
 
 def _data_from_environment() -> Path | None:
     named = os.environ.get("GAUSSVEIL_DATA")
-    return Path(named) if named else None
+    if named:
+        return Path(named)
+    return None
 
 
 def _print(outcome: Outcome) -> None:
@@ -119,30 +161,53 @@ def _print(outcome: Outcome) -> None:
     lines = [
         [
             *map(Text, (claim.claim, claim.printed, claim.ours)),
-            Text(claim.verdict.value, style=f"bold {COLOURS.get(claim.verdict.value, '')}"),
+            Text(
+                claim.verdict.value,
+                style=f"bold {COLOURS.get(claim.verdict.value, '')}",
+            ),
             Text(claim.because),
         ]
         for claim in outcome.claims
     ]
-    console.print(_table("Verdict", ("claim", "printed", "ours", "", "because"), lines, right=False))
+    console.print(
+        _table(
+            "Verdict", ("claim", "printed", "ours", "", "because"), lines, right=False
+        )
+    )
 
 
 def _console() -> Console:
     from rich.console import Console
 
     console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
+    if console.is_terminal:
+        return console
+    return Console(highlight=False, width=PIPED_WIDTH)
 
 
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Text]], *, right: bool) -> RichTable:
+def _table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[Text]], *, right: bool
+) -> RichTable:
     """A table that folds long text instead of cutting it; numbers to the right."""
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    heading = Text(title, style="bold") if title else None
-    table = RichTable(title=heading, title_justify="left", box=None, padding=(0, 2, 0 if right else 1, 0))
+    if title:
+        heading = Text(title, style="bold")
+    else:
+        heading = None
+    table = RichTable(
+        title=heading,
+        title_justify="left",
+        box=None,
+        padding=(0, 2, 0 if right else 1, 0),
+    )
     for index, column in enumerate(columns):
-        table.add_column(Text(column), justify="right" if right and index else "left", overflow="fold")
+        table.add_column(
+            Text(column),
+            justify="right" if right and index else "left",
+            overflow="fold",
+        )
     for row in rows:
         table.add_row(*row)
     return table

@@ -15,7 +15,9 @@ def data_file(folder: Path | None, name: str) -> Path:
     """A file of the folder, or of the one that GAUSSVEIL_DATA names."""
     path = (folder or Path(os.environ.get("GAUSSVEIL_DATA", "."))) / name
     if not path.is_file():
-        raise MissingDataError(f"{name} was not found; name its folder, or set GAUSSVEIL_DATA to it")
+        raise MissingDataError(
+            f"{name} was not found; name its folder, or set GAUSSVEIL_DATA to it"
+        )
     return path
 
 

@@ -84,14 +84,25 @@ class Table:
     caption: str = ""
 
     @classmethod
-    def of(cls, name: str, rows: Sequence[Mapping[str, Value]], columns: str, caption: str = "") -> Table:
+    def of(
+        cls,
+        name: str,
+        rows: Sequence[Mapping[str, Value]],
+        columns: str,
+        caption: str = "",
+    ) -> Table:
         """A table of dictionaries: `columns` names their keys in the order shown, with the heading where it is another.
 
         As in "epsilon; exact: exact delta".
         """
         parts = [part.partition(": ") for part in columns.split("; ")]
         body = tuple(tuple(_plain(row[key]) for key, _, _ in parts) for row in rows)
-        return cls(name, tuple(heading if colon else key for key, colon, heading in parts), body, caption)
+        return cls(
+            name,
+            tuple(heading if colon else key for key, colon, heading in parts),
+            body,
+            caption,
+        )
 
 
 @dataclass(frozen=True)
@@ -147,7 +158,9 @@ class Step:
 
     def missing(self, data: Path | None) -> list[str]:
         """The files that are not there."""
-        return [name for name in self.files if data is None or not (data / name).is_file()]
+        return [
+            name for name in self.files if data is None or not (data / name).is_file()
+        ]
 
     def without_data(self, missing: Sequence[str]) -> Part:
         """The part to show where files are missing."""
@@ -188,7 +201,9 @@ class Outcome:
 
 def _plain(value: Value) -> Value:
     """NumPy's scalars as Python's, so that a part read back from the cache equals the one computed."""
-    return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
 
 
 def judged(
@@ -202,7 +217,12 @@ def judged(
     because: str = "",
 ) -> Claim:
     """A claim with its verdict: refuted or agreeing where the numbers say so, differing otherwise."""
-    verdict = Verdict.REFUTED if refuted else Verdict.AGREES if agrees else Verdict.DIFFERS
+    if refuted:
+        verdict = Verdict.REFUTED
+    elif agrees:
+        verdict = Verdict.AGREES
+    else:
+        verdict = Verdict.DIFFERS
     return Claim(key, claim, printed, ours, verdict, because)
 
 
@@ -210,21 +230,52 @@ class Paper:
     """What one paper prints: the records of `errata/claims.toml` of that document, by key."""
 
     def __init__(self, document: str) -> None:
-        self._records = {key: record for key, record in records().items() if record.document == document}
+        self._records = {
+            key: record
+            for key, record in records().items()
+            if record.document == document
+        }
 
-    def judged(self, key: str, ours: str, *, borne_out: bool, printed: str = "", because: str = "") -> Claim:
+    def judged(
+        self,
+        key: str,
+        ours: str,
+        *,
+        borne_out: bool,
+        printed: str = "",
+        because: str = "",
+    ) -> Claim:
         """One of its statements beside our figure: the record's verdict where the numbers bear it out."""
         record = self._records[key]
-        verdict = Verdict(record.verdict) if borne_out else Verdict.DIFFERS
-        return Claim(key, record.claim, record.printed or printed, ours, verdict, because or record.because)
+        if borne_out:
+            verdict = Verdict(record.verdict)
+        else:
+            verdict = Verdict.DIFFERS
+        return Claim(
+            key,
+            record.claim,
+            record.printed or printed,
+            ours,
+            verdict,
+            because or record.because,
+        )
 
 
 def spread(values: Sequence[float]) -> dict[str, float | None]:
     """Mean, its standard error, median and the deciles at the ends: what is kept of many trials."""
     table = np.asarray(values, dtype=np.float64)
-    error = float(table.std(ddof=1)) / table.size**0.5 if table.size > 1 else None
+    if table.size > 1:
+        error = float(table.std(ddof=1)) / table.size**0.5
+    else:
+        error = None
     low, median, high = np.quantile(table, (0.1, 0.5, 0.9)).tolist()
-    return {"mean": float(table.mean()), "error": error, "median": median, "low": low, "high": high}
+    return {
+        "mean": float(table.mean()),
+        "error": error,
+        "median": median,
+        "low": low,
+        "high": high,
+    }
 
 
 def shown(value: Value, digits: int = 3) -> str:
@@ -232,7 +283,9 @@ def shown(value: Value, digits: int = 3) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        if value:
+            return "yes"
+        return "no"
     if isinstance(value, int | str):
         return str(value)
     if 0.9995 <= value < 1.0:

@@ -25,15 +25,23 @@ def write_outcome(outcome: Outcome, out: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for step, part in outcome.parts.items():
         for table in part.tables:
-            write_whole(folder / f"{step}-{table.name}.csv", csv_text([table.columns, *table.rows]))
+            write_whole(
+                folder / f"{step}-{table.name}.csv",
+                csv_text([table.columns, *table.rows]),
+            )
         for picture in part.pictures:
-            file = picture.element.replace("<svg ", '<svg style="background: #ffffff" ', 1)
+            file = picture.element.replace(
+                "<svg ", '<svg style="background: #ffffff" ', 1
+            )
             write_whole(folder / f"{step}-{picture.name}.svg", file + "\n")
     lines = [(claim.key, *claim_cells(claim)) for claim in outcome.claims]
     write_whole(folder / "verdict.csv", csv_text([("key", *COLUMNS), *lines]))
     write_whole(folder / "study.json", json.dumps(as_json(outcome), indent=1) + "\n")
     if outcome.size is Size.FULL:
-        write_whole(folder / "full.json", json.dumps({"made": made(), **as_json(outcome)}, indent=1) + "\n")
+        write_whole(
+            folder / "full.json",
+            json.dumps({"made": made(), **as_json(outcome)}, indent=1) + "\n",
+        )
     return write_whole(folder / "report.html", _page(outcome))
 
 
@@ -48,7 +56,9 @@ def made() -> dict[str, object]:
         "machine": f"{platform.machine()}, {cores()} cores",
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "cpu_seconds": round(used.user + used.system + used.children_user + used.children_system),
+        "cpu_seconds": round(
+            used.user + used.system + used.children_user + used.children_system
+        ),
     }
 
 
@@ -56,7 +66,9 @@ def _commit() -> str | None:
     """The checkout's commit; None where this is no checkout."""
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+        return subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=10
+        ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
 
@@ -69,9 +81,14 @@ def as_json(outcome: Outcome) -> dict[str, object]:
         "seed": outcome.seed,
         "steps": list(outcome.parts),
         "missing": list(outcome.missing),
-        "verdict": [{"key": claim.key, **dict(zip(COLUMNS, claim_cells(claim)))} for claim in outcome.claims],
+        "verdict": [
+            {"key": claim.key, **dict(zip(COLUMNS, claim_cells(claim)))}
+            for claim in outcome.claims
+        ],
         "tables": {
-            f"{step}-{table.name}": [dict(zip(table.columns, json_values(row))) for row in table.rows]
+            f"{step}-{table.name}": [
+                dict(zip(table.columns, json_values(row))) for row in table.rows
+            ]
             for step, part in outcome.parts.items()
             for table in part.tables
         },
@@ -89,12 +106,27 @@ def _page(outcome: Outcome) -> str:
 
     study = outcome.study
     command = f"gaussveil study {study.name} --{outcome.size} --seed {outcome.seed}"
-    head = {"title": study.title, "summary": study.summary, "footer": f"Made by gaussveil {__version__}: {command}."}
-    parts = [replace(part, tables=tuple(map(_readable, part.tables))) for part in outcome.parts.values()]
+    head = {
+        "title": study.title,
+        "summary": study.summary,
+        "footer": f"Made by gaussveil {__version__}: {command}.",
+    }
+    parts = [
+        replace(part, tables=tuple(map(_readable, part.tables)))
+        for part in outcome.parts.values()
+    ]
     verdict = [claim_cells(claim) for claim in outcome.claims]
     template = environment().get_template("study.html")
-    return template.render(page=head, missing=outcome.missing, parts=parts, columns=COLUMNS, verdict=verdict)
+    return template.render(
+        page=head,
+        missing=outcome.missing,
+        parts=parts,
+        columns=COLUMNS,
+        verdict=verdict,
+    )
 
 
 def _readable(table: Table) -> Table:
-    return replace(table, rows=tuple(tuple(shown(value) for value in row) for row in table.rows))
+    return replace(
+        table, rows=tuple(tuple(shown(value) for value in row) for row in table.rows)
+    )

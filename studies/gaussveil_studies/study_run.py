@@ -20,17 +20,33 @@ import gaussveil
 from gaussveil.files import write_whole
 from gaussveil.typing import Progress
 from gaussveil_studies.source import source_digest
-from gaussveil_studies.study import Claim, Options, Outcome, Part, Picture, Step, Study, Table, Verdict
+from gaussveil_studies.study import (
+    Claim,
+    Options,
+    Outcome,
+    Part,
+    Picture,
+    Step,
+    Study,
+    Table,
+    Verdict,
+)
 
 MOST_KEPT = 12  # results of one step, for other sizes, seeds and versions
 
 
 def default_cache() -> Path:
     """Where results are kept: the user's cache folder."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gaussveil" / "studies"
+    return (
+        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        / "gaussveil"
+        / "studies"
+    )
 
 
-def run_study(study: Study, options: Options, cache_folder: Path | None, progress: Progress) -> Outcome:
+def run_study(
+    study: Study, options: Options, cache_folder: Path | None, progress: Progress
+) -> Outcome:
     """All parts of a study; `cache_folder` None computes everything anew and keeps nothing."""
     parts: dict[str, Part] = {}
     absent: list[str] = []
@@ -41,8 +57,13 @@ def run_study(study: Study, options: Options, cache_folder: Path | None, progres
             parts[step.name] = step.without_data(missing)
             continue
 
-        def tell(word: str, share: float, at: int = place, title: str = step.title) -> None:
-            progress(f"{title}: {word}" if word else title, (at + min(max(share, 0.0), 1.0)) / len(study.steps))
+        def tell(
+            word: str, share: float, at: int = place, title: str = step.title
+        ) -> None:
+            progress(
+                f"{title}: {word}" if word else title,
+                (at + min(max(share, 0.0), 1.0)) / len(study.steps),
+            )
 
         tell("", 0.0)
         parts[step.name] = _cached(study, step, options, cache_folder, tell)
@@ -50,17 +71,27 @@ def run_study(study: Study, options: Options, cache_folder: Path | None, progres
     return Outcome(study, options.size, options.seed, parts, tuple(absent))
 
 
-def _cached(study: Study, step: Step, options: Options, folder: Path | None, progress: Progress) -> Part:
+def _cached(
+    study: Study, step: Step, options: Options, folder: Path | None, progress: Progress
+) -> Part:
     if folder is None:
         return step.run(options, progress)
     path = folder / f"{study.name}-{step.name}-{content_key(study, step, options)}.json"
     try:
         return part_from(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError):  # not there, or not whole: compute it
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+    ):  # not there, or not whole: compute it
         part = step.run(options, progress)
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(path, json.dumps(asdict(part)))
-    older = sorted(folder.glob(f"{study.name}-{step.name}-*.json"), key=lambda kept: kept.stat().st_mtime)[:-MOST_KEPT]
+    older = sorted(
+        folder.glob(f"{study.name}-{step.name}-*.json"),
+        key=lambda kept: kept.stat().st_mtime,
+    )[:-MOST_KEPT]
     for kept in older:
         kept.unlink(missing_ok=True)
     return part
@@ -74,7 +105,12 @@ def content_key(study: Study, step: Step, options: Options) -> str:
         "size": options.size.value,
         "seed": options.seed,
         "source": source_digest(),
-        "versions": [gaussveil.__version__, platform.python_version(), version("numpy"), version("scipy")],
+        "versions": [
+            gaussveil.__version__,
+            platform.python_version(),
+            version("numpy"),
+            version("scipy"),
+        ],
         "data": {name: file_digest(options.folder() / name) for name in step.files},
         "surroundings": step.surroundings() if step.surroundings is not None else "",
     }
@@ -93,9 +129,17 @@ def part_from(body: Any) -> Part:
         body["title"],
         tuple(body["paragraphs"]),
         tuple(
-            Table(one["name"], tuple(one["columns"]), tuple(map(tuple, one["rows"])), one["caption"])
+            Table(
+                one["name"],
+                tuple(one["columns"]),
+                tuple(map(tuple, one["rows"])),
+                one["caption"],
+            )
             for one in body["tables"]
         ),
         tuple(Picture(**one) for one in body["pictures"]),
-        tuple(Claim(**{**one, "verdict": Verdict(one["verdict"])}) for one in body["claims"]),
+        tuple(
+            Claim(**{**one, "verdict": Verdict(one["verdict"])})
+            for one in body["claims"]
+        ),
     )

@@ -4,7 +4,9 @@ SWISS_HOMES = "ch_homes_15min_kw.csv.gz"
 SINGLE_HOME = "home_uci_5min_kw.csv.gz"
 PROFILES = "profiles_12h_kw.csv.gz"
 MNIST_FILES = tuple(
-    f"mnist/{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
+    f"mnist/{part}-{kind}-ubyte.gz"
+    for part in ("train", "t10k")
+    for kind in ("images-idx3", "labels-idx1")
 )
 
 SUMMARIES = {

@@ -36,12 +36,16 @@ def run_trials(
     found: dict[int, Rows] = {}
     if kept is not None:
         kept.mkdir(parents=True, exist_ok=True)
-    files = [None if kept is None else kept / f"{piece_name(function, task)}.json" for task in tasks]
+    files = [
+        None if kept is None else kept / f"{piece_name(function, task)}.json"
+        for task in tasks
+    ]
     for place, path in enumerate(files):
         if path is not None and path.is_file():
             found[place] = json.loads(path.read_text(encoding="utf-8"))
     waiting = [place for place in range(len(tasks)) if place not in found]
-    resumed, begun = len(found), time.monotonic()
+    resumed = len(found)
+    begun = time.monotonic()
     for place, rows in _computed(function, tasks, waiting, workers):
         found[place] = rows
         path = files[place]
@@ -49,18 +53,26 @@ def run_trials(
             write_whole(path, json.dumps(rows))
         done = len(found) - resumed
         left = (time.monotonic() - begun) / done * (len(waiting) - done)
-        progress(f"{len(found)} of {len(tasks)} pieces, {time_left(left)} left", len(found) / len(tasks))
+        progress(
+            f"{len(found)} of {len(tasks)} pieces, {time_left(left)} left",
+            len(found) / len(tasks),
+        )
     return [found[place] for place in range(len(tasks))]
 
 
 def _computed(
-    function: Callable[[Task], Rows], tasks: Sequence[Task], waiting: Sequence[int], workers: int
+    function: Callable[[Task], Rows],
+    tasks: Sequence[Task],
+    waiting: Sequence[int],
+    workers: int,
 ) -> Iterator[tuple[int, Rows]]:
     if workers <= 1 or len(waiting) <= 1:
         for place in waiting:
             yield place, function(tasks[place])
         return
-    with ProcessPoolExecutor(min(workers, len(waiting)), mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(
+        min(workers, len(waiting)), mp_context=get_context("spawn")
+    ) as pool:
         places = {pool.submit(function, tasks[place]): place for place in waiting}
         for future in as_completed(places):
             yield places[future], future.result()
@@ -68,7 +80,9 @@ def _computed(
 
 def piece_name(function: Callable[[Task], Rows], task: Task) -> str:
     """Digest of the source, the function and the task."""
-    content = json.dumps([source_digest(), function.__module__, function.__qualname__, task], default=str)
+    content = json.dumps(
+        [source_digest(), function.__module__, function.__qualname__, task], default=str
+    )
     return hashlib.sha256(content.encode()).hexdigest()[:32]
 
 
@@ -76,9 +90,13 @@ def time_left(seconds: float) -> str:
     """Seconds for people."""
     if seconds < 90:
         return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.1f} hours"
 
 
 def cores() -> int:
     """How many processes may run at once."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -28,8 +28,13 @@ class Access:
 
     def __init__(self, settings: Settings) -> None:
         self._secret = secrets.token_bytes(32)
-        self._word = settings.password if settings.password is not None else settings.token
-        self._guesses: dict[str, tuple[int, float]] = {}  # by address: failures, and until when to wait
+        if settings.password is not None:
+            self._word = settings.password
+        else:
+            self._word = settings.token
+        self._guesses: dict[
+            str, tuple[int, float]
+        ] = {}  # by address: failures, and until when to wait
         self.asks_for_password = settings.password is not None
         self.cookie_name = f"gaussveil_{settings.port}"
         self.secure = settings.scheme == "https"
@@ -59,7 +64,9 @@ class Access:
             found = SimpleCookie(cookies).get(self.cookie_name)
         except CookieError:
             return False
-        return found is not None and hmac.compare_digest(found.value.encode(), self.session.encode())
+        return found is not None and hmac.compare_digest(
+            found.value.encode(), self.session.encode()
+        )
 
     def bears(self, authorization: str, who: str = "") -> bool:
         """Whether an Authorization header holds the token or the password; a wrong password is an attempt."""
@@ -89,7 +96,9 @@ class Access:
     @property
     def cookie(self) -> str:
         """The Set-Cookie header of a session."""
-        return f"{self.cookie_name}={self.session}; Path=/; HttpOnly; SameSite=Lax" + ("; Secure" * self.secure)
+        return f"{self.cookie_name}={self.session}; Path=/; HttpOnly; SameSite=Lax" + (
+            "; Secure" * self.secure
+        )
 
     def wait(self, who: str = "") -> float:
         """Seconds until the next password from an address may be tried."""
@@ -100,7 +109,8 @@ class Access:
         failures = self._guesses.pop(who, (0, 0.0))[0] + 1
         if success:
             return
-        excess, until = failures - FREE_ATTEMPTS, 0.0
+        excess = failures - FREE_ATTEMPTS
+        until = 0.0
         if excess >= 0:
             # The exponent is bounded too: an overflow after a thousand guesses would let all further ones through.
             until = time.monotonic() + min(2.0 ** min(excess, 30), LONGEST_WAIT)
@@ -116,13 +126,17 @@ def guesser(scope: Mapping[str, Any]) -> str:
         address = ip_address(host)
     except ValueError:
         return host
-    return address.exploded[:19] if isinstance(address, IPv6Address) and not address.ipv4_mapped else host
+    if isinstance(address, IPv6Address) and not address.ipv4_mapped:
+        return address.exploded[:19]
+    return host
 
 
 def spoken_wait(seconds: float) -> str:
     """How long to wait, in words."""
     whole = math.ceil(seconds)
-    return "one second" if whole == 1 else f"{whole} seconds"
+    if whole == 1:
+        return "one second"
+    return f"{whole} seconds"
 
 
 def retry_after(seconds: float) -> dict[str, str]:

@@ -16,25 +16,44 @@ from gaussveil_studio.offers.orders import Asked, Text
 
 router = APIRouter()
 
-Name = Annotated[str, Path(min_length=1, max_length=200, description="Name of the account.")]
+Name = Annotated[
+    str, Path(min_length=1, max_length=200, description="Name of the account.")
+]
 
 
 class NewAccount(Asked):
     """A budget; it never changes once it is open."""
 
-    name: Text = Field(min_length=1, title="Name", description="What the account is called.")
-    epsilon: float = Field(gt=0, le=50, title="Epsilon", description="Budget over all releases together.")
-    delta: float = Field(gt=0, lt=1, title="Delta", description="Budget over all releases together.")
+    name: Text = Field(
+        min_length=1, title="Name", description="What the account is called."
+    )
+    epsilon: float = Field(
+        gt=0, le=50, title="Epsilon", description="Budget over all releases together."
+    )
+    delta: float = Field(
+        gt=0, lt=1, title="Delta", description="Budget over all releases together."
+    )
     people: Text = Field(
         default="",
         title="The people it protects",
         description="A population: the account then pays for every table of theirs, whatever its columns are called.",
     )
-    dataset: Text = Field(default="", title="Data", description="Name of the data that the account protects.")
-    adjacency: Literal["", "add-remove", "replace"] = Field(
-        default="", title="Neighbours", description="Leave it open and the first release fixes it."
+    dataset: Text = Field(
+        default="",
+        title="Data",
+        description="Name of the data that the account protects.",
     )
-    unit: Text = Field(default="record", min_length=1, title="Who is protected", description="record, household, ...")
+    adjacency: Literal["", "add-remove", "replace"] = Field(
+        default="",
+        title="Neighbours",
+        description="Leave it open and the first release fixes it.",
+    )
+    unit: Text = Field(
+        default="record",
+        min_length=1,
+        title="Who is protected",
+        description="record, household, ...",
+    )
     filter: Literal["auto", "mean-shift", "renyi"] = Field(
         default="auto",
         title="Releases that share it",
@@ -112,13 +131,26 @@ class AccountHistory(BaseModel):
 @router.get("/accounts", include_in_schema=False)
 @books
 def account_list(
-    request: Request, context: Context, q: Search = "", sort: Sort = "newest", p: PageNumber = 1
+    request: Request,
+    context: Context,
+    q: Search = "",
+    sort: Sort = "newest",
+    p: PageNumber = 1,
 ) -> Response:
     """All accounts: searched, sorted, a page at a time."""
     ledger = context.settings.ledger.name
     known = cards(context, q, sort, p)
     pages = known.pop("pages")
-    return page(request, "accounts.html", **known, pages_count=pages, q=q, sort=sort, number=p, ledger=ledger)
+    return page(
+        request,
+        "accounts.html",
+        **known,
+        pages_count=pages,
+        q=q,
+        sort=sort,
+        number=p,
+        ledger=ledger,
+    )
 
 
 @router.get("/accounts/{name:path}", include_in_schema=False)
@@ -126,24 +158,43 @@ def account_list(
 def account(request: Request, context: Context, name: Name) -> Response:
     """One account."""
     found = _history(context, name)
-    made_here = {entry["id"] for entry in found["entries"] if context.jobs.exists(entry["id"])}
+    made_here = {
+        entry["id"] for entry in found["entries"] if context.jobs.exists(entry["id"])
+    }
     shares = [100 * one for one in found["used"]]
     return page(request, "account.html", **found, made_here=made_here, shares=shares)
 
 
-@router.get("/api/accounts", responses=REFUSALS, response_model=Accounts, tags=["accounts"])
+@router.get(
+    "/api/accounts", responses=REFUSALS, response_model=Accounts, tags=["accounts"]
+)
 @books
-def accounts(request: Request, context: Context, q: Search = "", sort: Sort = "newest", p: PageNumber = 1) -> Response:
+def accounts(
+    request: Request,
+    context: Context,
+    q: Search = "",
+    sort: Sort = "newest",
+    p: PageNumber = 1,
+) -> Response:
     """A page of accounts and how full they are."""
     return answered(request, "piece_accounts.html", cards(context, q, sort, p))
 
 
-@router.post("/api/accounts", responses=REFUSALS, response_model=AccountStatement, tags=["accounts"], status_code=201)
+@router.post(
+    "/api/accounts",
+    responses=REFUSALS,
+    response_model=AccountStatement,
+    tags=["accounts"],
+    status_code=201,
+)
 @books
 def open_account(request: Request, context: Context, asked: NewAccount) -> Response:
     """Open an account; the ledger is made with the first one."""
     relations = {"add-remove": Adjacency.add_remove, "replace": Adjacency.replace_one}
-    relation = relations[asked.adjacency](asked.unit) if asked.adjacency else None
+    if asked.adjacency:
+        relation = relations[asked.adjacency](asked.unit)
+    else:
+        relation = None
     terms: dict[str, Any] = {
         "epsilon": asked.epsilon,
         "delta": asked.delta,
@@ -152,18 +203,33 @@ def open_account(request: Request, context: Context, asked: NewAccount) -> Respo
     }
     Ledger.check_terms(asked.name, **terms)[0].require_usable()
     path = context.settings.ledger
-    book = Ledger(path) if path.exists() else Ledger.create(path)
+    if path.exists():
+        book = Ledger(path)
+    else:
+        book = Ledger.create(path)
     book.open_account(asked.name, dataset=asked.dataset, people=asked.people, **terms)
     if wants_piece(request):
         return answered(request, "piece_accounts.html", cards(context), 201)
     return JSONResponse(_history(context, asked.name)["statement"], 201)
 
 
-@router.post("/api/entries/{key}/void", responses=REFUSALS, response_model=AccountStatement, tags=["accounts"])
+@router.post(
+    "/api/entries/{key}/void",
+    responses=REFUSALS,
+    response_model=AccountStatement,
+    tags=["accounts"],
+)
 @books
-def void(request: Request, context: Context, key: Annotated[str, Path(min_length=1, max_length=200)]) -> Response:
+def void(
+    request: Request,
+    context: Context,
+    key: Annotated[str, Path(min_length=1, max_length=200)],
+) -> Response:
     """Give back a debit whose draw never began; the ledger refuses any other, and its log says so for good."""
-    entry = Ledger(context.settings.ledger).entry(key) if context.settings.ledger.exists() else None
+    if context.settings.ledger.exists():
+        entry = Ledger(context.settings.ledger).entry(key)
+    else:
+        entry = None
     if entry is None:
         raise ParameterError("the ledger has no such entry")
     Ledger(context.settings.ledger).void(key, "given back in the studio")
@@ -173,19 +239,31 @@ def void(request: Request, context: Context, key: Annotated[str, Path(min_length
     return reply
 
 
-@router.post("/api/whatif", responses=REFUSALS, response_model=WhatIfAnswer, tags=["accounts"])
+@router.post(
+    "/api/whatif", responses=REFUSALS, response_model=WhatIfAnswer, tags=["accounts"]
+)
 @books
 def what_if(request: Request, context: Context, asked: WhatIf) -> Response:
     """Whether an account could pay for several releases, and what it would have spent then. Spends nothing."""
     if asked.account not in context.accounts():
         raise ParameterError("there is no such account; open one on the page Accounts")
-    found = context.reader.ask("what_if", ledger=str(context.settings.ledger), **asked.model_dump())
-    return answered(request, "piece_whatif.html", {**found, "releases": asked.model_dump()["releases"]})
+    found = context.reader.ask(
+        "what_if", ledger=str(context.settings.ledger), **asked.model_dump()
+    )
+    return answered(
+        request,
+        "piece_whatif.html",
+        {**found, "releases": asked.model_dump()["releases"]},
+    )
 
 
-@router.get("/api/history", responses=REFUSALS, response_model=AccountHistory, tags=["accounts"])
+@router.get(
+    "/api/history", responses=REFUSALS, response_model=AccountHistory, tags=["accounts"]
+)
 @books
-def history(context: Context, account: Annotated[str, Query(min_length=1, max_length=200)]) -> Response:
+def history(
+    context: Context, account: Annotated[str, Query(min_length=1, max_length=200)]
+) -> Response:
     """History of one account, with what was spent over time under exact composition."""
     return JSONResponse(_history(context, account))
 
@@ -195,19 +273,30 @@ def history(context: Context, account: Annotated[str, Query(min_length=1, max_le
 def export(
     context: Context,
     account: Annotated[str, Query(min_length=1, max_length=200)],
-    form: Annotated[Literal["json", "csv"], Query(description="All of it in JSON, or the entries in CSV.")] = "json",
+    form: Annotated[
+        Literal["json", "csv"],
+        Query(description="All of it in JSON, or the entries in CSV."),
+    ] = "json",
 ) -> Response:
     """An account as a file."""
-    text = context.reader.ask("exported", ledger=str(context.settings.ledger), account=account, form=form)["text"]
+    text = context.reader.ask(
+        "exported", ledger=str(context.settings.ledger), account=account, form=form
+    )["text"]
     named = {"content-disposition": f'attachment; filename="account.{form}"'}
     return Response(text, media_type="application/octet-stream", headers=named)
 
 
-def cards(context: Studio, q: str = "", sort: str = "newest", p: int = 1, size: int = 24) -> dict[str, Any]:
+def cards(
+    context: Studio, q: str = "", sort: str = "newest", p: int = 1, size: int = 24
+) -> dict[str, Any]:
     """A page of accounts."""
     ledger = str(context.settings.ledger)
-    return context.reader.ask("cards", ledger=ledger, search=q, sort=sort, page=p, size=size)
+    return context.reader.ask(
+        "cards", ledger=ledger, search=q, sort=sort, page=p, size=size
+    )
 
 
 def _history(context: Studio, account: str) -> dict[str, Any]:
-    return context.reader.ask("history", ledger=str(context.settings.ledger), account=account)
+    return context.reader.ask(
+        "history", ledger=str(context.settings.ledger), account=account
+    )

@@ -27,14 +27,23 @@ def cards(ledger: str, search: str, sort: str, page: int, size: int) -> dict[str
             used = _gauges(ledger, tuple(_stamp(ledger)))
             found.sort(key=lambda name: -used[name])
         else:
-            found = sorted(found, key=str.casefold) if sort == "name" else found[::-1]
+            if sort == "name":
+                found = sorted(found, key=str.casefold)
+            else:
+                found = found[::-1]
         shown = found[(page - 1) * size :][:size]
         listed = [_card(book, name) for name in shown]
-    return {"accounts": listed, "found": len(found), "pages": max(1, -(-len(found) // size)), "total": len(names)}
+    return {
+        "accounts": listed,
+        "found": len(found),
+        "pages": max(1, -(-len(found) // size)),
+        "total": len(names),
+    }
 
 
 def _card(book: Ledger, name: str) -> dict[str, Any]:
-    statement, entries = book.statement(name), book.entries(name)
+    statement = book.statement(name)
+    entries = book.entries(name)
     terms = statement.terms
     return {
         "account": name,
@@ -60,25 +69,52 @@ def _gauges(ledger: str, _stamp: object) -> dict[str, float]:
 
 def _stamp(ledger: str) -> list[int]:
     files = (Path(ledger), Path(f"{ledger}-wal"))
-    return [number for file in files if file.exists() for number in (file.stat().st_size, file.stat().st_mtime_ns)]
+    return [
+        number
+        for file in files
+        if file.exists()
+        for number in (file.stat().st_size, file.stat().st_mtime_ns)
+    ]
 
 
 def history(ledger: str, account: str) -> dict[str, Any]:
     """One account: statement, entries, and what was spent over time."""
     book = _book(ledger)
-    statement, entries = book.statement(account), book.entries(account)
-    times, spent, used = _over_time(statement, [(one.charge, one.debited_at) for one in entries if one.state != "void"])
+    statement = book.statement(account)
+    entries = book.entries(account)
+    times, spent, used = _over_time(
+        statement,
+        [(one.charge, one.debited_at) for one in entries if one.state != "void"],
+    )
     listed = [
-        {"id": one.id, "state": one.state, "what": one.what, "debited_at": one.debited_at, "guarantee": one.guarantee}
+        {
+            "id": one.id,
+            "state": one.state,
+            "what": one.what,
+            "debited_at": one.debited_at,
+            "guarantee": one.guarantee,
+        }
         for one in entries
     ]
-    about = {**statement.to_dict(), "used": gauge(statement), "more": more_like_the_last(statement, entries)}
-    return {"statement": about, "entries": listed, "times": times, "spent": spent, "used": used}
+    about = {
+        **statement.to_dict(),
+        "used": gauge(statement),
+        "more": more_like_the_last(statement, entries),
+    }
+    return {
+        "statement": about,
+        "entries": listed,
+        "times": times,
+        "spent": spent,
+        "used": used,
+    }
 
 
 def exported(ledger: str, account: str, form: str) -> dict[str, Any]:
     """An account as the text of a file."""
-    return {"text": (account_csv if form == "csv" else account_json)(_book(ledger), account)}
+    return {
+        "text": (account_csv if form == "csv" else account_json)(_book(ledger), account)
+    }
 
 
 def _book(ledger: str) -> Ledger:
@@ -87,18 +123,26 @@ def _book(ledger: str) -> Ledger:
     return Ledger(ledger)
 
 
-def _over_time(statement: Statement, debits: list[tuple[str, str]]) -> tuple[list[str], list[float], list[float]]:
+def _over_time(
+    statement: Statement, debits: list[tuple[str, str]]
+) -> tuple[list[str], list[float], list[float]]:
     """After some of the debits: epsilon at the account's delta, exactly composed, and the share of the budget."""
     charges = {charge.digest: charge for charge, _ in statement.charges}
     step = max(1, -(-len(debits) // MOST_POINTS))
     ends = sorted({*range(step, len(debits) + 1, step), len(debits)} - {0})
-    times, spent, used = [statement.terms.opened_at], [0.0], [0.0]
+    times = [statement.terms.opened_at]
+    spent = [0.0]
+    used = [0.0]
     for end in ends:
         counts: dict[str, int] = {}
         for digest, _ in debits[:end]:
             counts[digest] = counts.get(digest, 0) + 1
         # A release of another process may come between the two readings.
-        folded = tuple((charges[digest], count) for digest, count in counts.items() if digest in charges)
+        folded = tuple(
+            (charges[digest], count)
+            for digest, count in counts.items()
+            if digest in charges
+        )
         times.append(debits[end - 1][1])
         then = replace(statement, charges=folded)
         spent.append(then.spent_epsilon)

@@ -62,9 +62,16 @@ _STATUS: tuple[tuple[type[errors.GaussveilError], int], ...] = (
 class ProblemDetail(BaseModel):
     """What went wrong."""
 
-    field: str = Field(default="", description="The field that it is about, as it is sent: order.epsilon.")
-    code: str = Field(description="Stable code: GV..., as in docs/exit-codes.md, or HTTP...")
-    message: str = Field(description="The rule and what to do; never a value of the data.")
+    field: str = Field(
+        default="",
+        description="The field that it is about, as it is sent: order.epsilon.",
+    )
+    code: str = Field(
+        description="Stable code: GV..., as in docs/exit-codes.md, or HTTP..."
+    )
+    message: str = Field(
+        description="The rule and what to do; never a value of the data."
+    )
 
 
 class Problem(BaseModel):
@@ -88,7 +95,13 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 A_FILE: dict[int | str, dict[str, Any]] = {
     **REFUSALS,
-    200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}},
+    200: {
+        "content": {
+            "application/octet-stream": {
+                "schema": {"type": "string", "format": "binary"}
+            }
+        }
+    },
 }
 
 
@@ -104,7 +117,12 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters |= {"short": short, "sentence": sentence, "moment": moment, "lasting": lasting}
+    made.filters |= {
+        "short": short,
+        "sentence": sentence,
+        "moment": moment,
+        "lasting": lasting,
+    }
     made.filters |= {"python": repr, "shell": lambda text: shlex.quote(str(text))}
     return made
 
@@ -112,7 +130,9 @@ def environment() -> Environment:
 def short(value: object) -> str:
     """A number for people: six digits."""
     if not isinstance(value, int | float) or isinstance(value, bool):
-        return "unbounded" if value is None else str(value)
+        if value is None:
+            return "unbounded"
+        return str(value)
     return f"{value:.6g}".replace("e-0", "e-").replace("e+0", "e+")
 
 
@@ -143,7 +163,9 @@ def wants_piece(request: Request) -> bool:
     return request.headers.get("hx-request") == "true"
 
 
-def answered(request: Request, template: str, value: Mapping[str, Any], status: int = 200) -> Response:
+def answered(
+    request: Request, template: str, value: Mapping[str, Any], status: int = 200
+) -> Response:
     """The same answer to everybody: a piece of HTML for HTMX, else JSON."""
     if wants_piece(request):
         return html(template, status, **value)
@@ -155,25 +177,40 @@ def status_of(error: type[errors.GaussveilError]) -> int:
     return next((status for kind, status in _STATUS if issubclass(error, kind)), 422)
 
 
-def problem(request: Request, status: int, code: str, message: str, field: str = "") -> Response:
+def problem(
+    request: Request, status: int, code: str, message: str, field: str = ""
+) -> Response:
     """An error in the form that the asker can show; pages have sentences and fields, programs the code as well."""
     if not is_plain(message):
         message = plain(message)
     if wants_piece(request):
         return html("piece_problem.html", status, message=message, field=field)
-    if "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/"):
-        known = {"message": message, "here": request.url.path, "version": request.app.version}
+    if "text/html" in request.headers.get(
+        "accept", ""
+    ) and not request.url.path.startswith("/api/"):
+        known = {
+            "message": message,
+            "here": request.url.path,
+            "version": request.app.version,
+        }
         studio = request.app.state.studio
-        known |= {"csrf": studio.access.csrf, "diagnostics": studio.settings.diagnostics}
+        known |= {
+            "csrf": studio.access.csrf,
+            "diagnostics": studio.settings.diagnostics,
+        }
         return html("problem.html", status, **known)
-    return JSONResponse({"error": {"code": code, "message": message, "field": field}}, status)
+    return JSONResponse(
+        {"error": {"code": code, "message": message, "field": field}}, status
+    )
 
 
 async def on_our_error(request: Request, error: Exception) -> Response:
     """One of our own errors: its message holds no value of the data."""
     assert isinstance(error, errors.GaussveilError)
     if isinstance(error, FormRefusal):
-        return problem(request, status_of(error.kind), error.code, str(error), error.field)
+        return problem(
+            request, status_of(error.kind), error.code, str(error), error.field
+        )
     return problem(request, status_of(type(error)), error.code, str(error))
 
 
@@ -197,22 +234,46 @@ async def on_bad_request(request: Request, error: Exception) -> Response:
 
 def _rule(found: Mapping[str, Any]) -> tuple[str, str]:
     """The field and the rule that it breaks; names of unknown fields and of unknown kinds were sent, so they go."""
-    kind, place = found["type"], [str(part) for part in found["loc"][1:]]
+    kind = found["type"]
+    place = [str(part) for part in found["loc"][1:]]
     if kind == "json_invalid":
         return "", "what was sent is not valid JSON"
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return "", "the kind of release is not known"
     if kind == "extra_forbidden":
         return "", "something was sent that is not known here"
-    asked = KINDS[place[1]]["fields"] | EVERY if place[0:1] == ["order"] and place[1:2] and place[1] in KINDS else {}
-    name = place[2] if asked and len(place) > 2 else place[-1] if place else ""
-    title = asked[name]["title"] if name in asked else TITLES.get(name, "")
-    field = f"order.{name}" if name in asked else place[0] if place else ""
+    if place[0:1] == ["order"] and place[1:2] and place[1] in KINDS:
+        asked = KINDS[place[1]]["fields"] | EVERY
+    else:
+        asked = {}
+    if asked and len(place) > 2:
+        name = place[2]
+    elif place:
+        name = place[-1]
+    else:
+        name = ""
+    if name in asked:
+        title = asked[name]["title"]
+    else:
+        title = TITLES.get(name, "")
+    if name in asked:
+        field = f"order.{name}"
+    elif place:
+        field = place[0]
+    else:
+        field = ""
     return field, rule(kind, found.get("ctx", {}), title)
 
 
 async def on_surprise(request: Request, error: Exception) -> Response:
     """A mistake of ours: the log gets its kind and place, nobody gets its words, which may hold values."""
     last = traceback.extract_tb(error.__traceback__)[-1]
-    LOGGER.error("unexpected %s at %s:%s", type(error).__name__, last.filename, last.lineno)
-    return problem(request, 500, "GV000", "the studio made a mistake; nothing is known to be spent: see Accounts")
+    LOGGER.error(
+        "unexpected %s at %s:%s", type(error).__name__, last.filename, last.lineno
+    )
+    return problem(
+        request,
+        500,
+        "GV000",
+        "the studio made a mistake; nothing is known to be spent: see Accounts",
+    )

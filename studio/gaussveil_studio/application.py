@@ -53,10 +53,18 @@ def _warm_up() -> None:
 def make_application(settings: Settings) -> ASGIApp:
     """Build the application."""
     access = Access(settings)
-    os.environ[FOLDER] = str(private_folder(settings.state / "forms"))  # for its processes, which read tables
+    os.environ[FOLDER] = str(
+        private_folder(settings.state / "forms")
+    )  # for its processes, which read tables
     jobs = Jobs(settings)
     studio = Studio(
-        settings, access, TableCatalogue(settings, jobs.tables_in_use()), jobs, Worker(), Worker(), Worker()
+        settings,
+        access,
+        TableCatalogue(settings, jobs.tables_in_use()),
+        jobs,
+        Worker(),
+        Worker(),
+        Worker(),
     )
 
     @asynccontextmanager
@@ -101,5 +109,9 @@ def make_application(settings: Settings) -> ASGIApp:
         from gaussveil_studio.private_pages import router as private_router
 
         app.include_router(private_router)
-    app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
+    app.mount(
+        "/static",
+        StaticFiles(directory=Path(__file__).parent / "static"),
+        name="static",
+    )
     return Guard(app, settings, access)

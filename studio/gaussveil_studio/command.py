@@ -15,7 +15,14 @@ import typer
 
 from gaussveil.errors import MissingDependencyError, SourceError, install
 from gaussveil.files import PRIVATE, write_whole
-from gaussveil_studio.settings import MEBIBYTE, Settings, held_alone, private_folder, read_password, require_protection
+from gaussveil_studio.settings import (
+    MEBIBYTE,
+    Settings,
+    held_alone,
+    private_folder,
+    read_password,
+    require_protection,
+)
 
 NEEDED = ("fastapi", "multipart", "uvicorn")
 # One thread for linear algebra: pairs are small here, while threads cost memory and a start.
@@ -23,51 +30,89 @@ LEAN = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def studio(
-    ledger: Annotated[Path, typer.Option(help="Ledger file; made when the first account is opened.")] = Path(
-        "gaussveil.ledger"
-    ),
+    ledger: Annotated[
+        Path, typer.Option(help="Ledger file; made when the first account is opened.")
+    ] = Path("gaussveil.ledger"),
     data: Annotated[
-        list[str] | None, typer.Option(help="Folder, file or address of tables that may be released; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            help="Folder, file or address of tables that may be released; may be repeated."
+        ),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
-    host: Annotated[str, typer.Option(help="Address; others than this machine need a password and TLS.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")
+    ] = 0,
+    host: Annotated[
+        str,
+        typer.Option(help="Address; others than this machine need a password and TLS."),
+    ] = "127.0.0.1",
     name: Annotated[
-        list[str] | None, typer.Option(help="Name by which others reach this machine; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Name by which others reach this machine; may be repeated."),
     ] = None,
-    state: Annotated[Path | None, typer.Option(help="Folder of releases and uploads; beside the ledger.")] = None,
-    diagnostics: Annotated[bool, typer.Option("--diagnostics", help="Add the page of private diagnostics.")] = False,
-    upload_limit: Annotated[int, typer.Option(min=1, max=65536, help="Largest upload, MiB.")] = 256,
+    state: Annotated[
+        Path | None,
+        typer.Option(help="Folder of releases and uploads; beside the ledger."),
+    ] = None,
+    diagnostics: Annotated[
+        bool, typer.Option("--diagnostics", help="Add the page of private diagnostics.")
+    ] = False,
+    upload_limit: Annotated[
+        int, typer.Option(min=1, max=65536, help="Largest upload, MiB.")
+    ] = 256,
     keep_days: Annotated[
         int | None,
-        typer.Option(min=0, help="At the start remove files of releases older than this; all stay by default."),
+        typer.Option(
+            min=0,
+            help="At the start remove files of releases older than this; all stay by default.",
+        ),
     ] = None,
     signing_key: Annotated[
-        Path | None, typer.Option(help="Private key of `gaussveil key new` that certificates can be signed with.")
+        Path | None,
+        typer.Option(
+            help="Private key of `gaussveil key new` that certificates can be signed with."
+        ),
     ] = None,
-    password_file: Annotated[Path | None, typer.Option(help="File whose first line is the password; mode 600.")] = None,
+    password_file: Annotated[
+        Path | None,
+        typer.Option(help="File whose first line is the password; mode 600."),
+    ] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="TLS certificate, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key, PEM.")] = None,
     proxy: Annotated[
         str | None,
-        typer.Option(help="Address of a proxy in front, whose X-Forwarded-For is believed; none by default."),
+        typer.Option(
+            help="Address of a proxy in front, whose X-Forwarded-For is believed; none by default."
+        ),
     ] = None,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the link in a browser.")] = True,
-    json: Annotated[bool, typer.Option("--json", help="Print the address as one JSON object.")] = False,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the link in a browser.")
+    ] = True,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the address as one JSON object.")
+    ] = False,
 ) -> None:
     """Explore, release, keep the books and verify in a browser; serves until it is stopped (Ctrl-C).
 
     Example: gaussveil studio --ledger home.ledger --data tables --no-browser
     """
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
-        raise MissingDependencyError(f"the studio needs {', '.join(missing)}: {install('studio')}")
+        raise MissingDependencyError(
+            f"the studio needs {', '.join(missing)}: {install('studio')}"
+        )
     for variable, value in LEAN.items():
         os.environ.setdefault(variable, value)
-    password = None if password_file is None else read_password(password_file)
+    if password_file is None:
+        password = None
+    else:
+        password = read_password(password_file)
     require_protection(host, password, tls_cert, tls_key)
     if signing_key is not None:
         from gaussveil.accounting.certificates.keys import load_private_key
 
-        load_private_key(signing_key)  # a wrong one is told now, not when somebody signs
+        load_private_key(
+            signing_key
+        )  # a wrong one is told now, not when somebody signs
     folder = private_folder((state or Path(f"{ledger}.studio")).absolute())
     with held_alone(folder):
         listener = _bound(host, port)
@@ -88,14 +133,24 @@ def studio(
             proxy=proxy,
         )
         if json:
-            token = None if password is not None else settings.token
-            known = {"link": settings.link, "pages": settings.pages, "address": settings.address, "token": token}
+            if password is not None:
+                token = None
+            else:
+                token = settings.token
+            known = {
+                "link": settings.link,
+                "pages": settings.pages,
+                "address": settings.address,
+                "token": token,
+            }
             print(json_format.dumps(known))
         else:
             print(f"gaussveil studio: {settings.link}")
         sys.stdout.flush()
         if browser:
-            webbrowser.open(settings.link if password is not None else _doorstep(settings))
+            webbrowser.open(
+                settings.link if password is not None else _doorstep(settings)
+            )
         from gaussveil_studio.server import serve
 
         serve(settings, listener)
@@ -113,11 +168,16 @@ def _doorstep(settings: Settings) -> str:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if ":" in host:
+        family = socket.AF_INET6
+    else:
+        family = socket.AF_INET
     try:
         return listening(family, host, port)
     except OSError as error:
-        raise SourceError(f"cannot listen on {host}:{port} ({error.strerror})") from None
+        raise SourceError(
+            f"cannot listen on {host}:{port} ({error.strerror})"
+        ) from None
 
 
 def listening(family: socket.AddressFamily, host: str, port: int) -> socket.socket:

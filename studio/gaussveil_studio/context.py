@@ -33,7 +33,9 @@ class Queue:
 
         @wraps(route)
         async def queued(*given: Any, **named: Any) -> Any:
-            return await anyio.to_thread.run_sync(partial(route, *given, **named), limiter=self._limiter)
+            return await anyio.to_thread.run_sync(
+                partial(route, *given, **named), limiter=self._limiter
+            )
 
         return queued
 
@@ -58,21 +60,31 @@ class Studio:
 
     def accounts(self) -> list[str]:
         """Names of the accounts; none where there is no ledger yet."""
-        return Ledger(self.settings.ledger).accounts() if self.settings.ledger.exists() else []
+        if self.settings.ledger.exists():
+            return Ledger(self.settings.ledger).accounts()
+        return []
 
     def is_of_tour(self, account: str) -> bool:
         """Whether an account is one of the tour's."""
         path = self.settings.tour_ledger
-        return path.exists() and account not in self.accounts() and account in Ledger(path).accounts()
+        return (
+            path.exists()
+            and account not in self.accounts()
+            and account in Ledger(path).accounts()
+        )
 
     def ledger_of(self, account: str | None, table: str | None) -> Path:
         """The ledger that an account is in; the tour's pay for rows of nobody alone, or no account would be debited."""
         if account is None or account in self.accounts():
             return self.settings.ledger
         if not self.is_of_tour(account):
-            raise ParameterError("there is no such account; open one on the page Accounts")
+            raise ParameterError(
+                "there is no such account; open one on the page Accounts"
+            )
         if table is None or not self.catalogue.find(table).sample:
-            raise ParameterError("the account of the tour pays for the sample table alone: choose another account")
+            raise ParameterError(
+                "the account of the tour pays for the sample table alone: choose another account"
+            )
         return self.settings.tour_ledger
 
     def people(self) -> dict[str, str]:
@@ -90,8 +102,14 @@ def studio_of(request: Request) -> Studio:
 Context = Annotated[Studio, Depends(studio_of)]
 
 
-def page(request: Request, name: str, status: int = 200, **known: object) -> HTMLResponse:
+def page(
+    request: Request, name: str, status: int = 200, **known: object
+) -> HTMLResponse:
     """A whole page with its navigation."""
     studio = studio_of(request)
-    frame = {"csrf": studio.access.csrf, "diagnostics": studio.settings.diagnostics, "version": request.app.version}
+    frame = {
+        "csrf": studio.access.csrf,
+        "diagnostics": studio.settings.diagnostics,
+        "version": request.app.version,
+    }
     return html(name, status, **{"here": request.url.path, **frame, **known})

@@ -22,12 +22,21 @@ class PairState(Asked):
     """A pair of Gaussians, coordinate by coordinate: X_i ~ N(mean_shift_i, variance_ratio_i), Y_i ~ N(0, 1)."""
 
     variance_ratio: list[Ratio] = Field(
-        min_length=1, max_length=MOST_COORDINATES, description="Variance of X over variance of Y, each coordinate."
+        min_length=1,
+        max_length=MOST_COORDINATES,
+        description="Variance of X over variance of Y, each coordinate.",
     )
     mean_shift: list[Shift] = Field(
-        min_length=1, max_length=MOST_COORDINATES, description="Mean of X in deviations of Y, each coordinate."
+        min_length=1,
+        max_length=MOST_COORDINATES,
+        description="Mean of X in deviations of Y, each coordinate.",
     )
-    times: int = Field(default=1, ge=1, le=100_000, description="How often the pair is composed with itself.")
+    times: int = Field(
+        default=1,
+        ge=1,
+        le=100_000,
+        description="How often the pair is composed with itself.",
+    )
 
     @model_validator(mode="after")
     def _same_length(self) -> PairState:
@@ -37,15 +46,22 @@ class PairState(Asked):
 
     def loss(self) -> PrivacyLoss:
         """The composed loss."""
-        pair = GaussianPair.from_reduced(1.0 - np.array(self.variance_ratio), np.array(self.mean_shift))
-        return pair if self.times == 1 else pair**self.times
+        pair = GaussianPair.from_reduced(
+            1.0 - np.array(self.variance_ratio), np.array(self.mean_shift)
+        )
+        if self.times == 1:
+            return pair
+        return pair**self.times
 
 
 class CurveRequest(PairState):
     """Where to evaluate delta(epsilon)."""
 
     epsilon_max: float | None = Field(
-        default=None, gt=0, le=1e5, description="Right end; by default where the Renyi bound reaches 1e-10."
+        default=None,
+        gt=0,
+        le=1e5,
+        description="Right end; by default where the Renyi bound reaches 1e-10.",
     )
     points: int = Field(default=61, ge=2, le=401)
 
@@ -101,12 +117,19 @@ class Ends(BaseModel):
     y_x: tuple[float, float]
 
 
-def curve(loss: PrivacyLoss, points: int, epsilon_max: float | None = None) -> dict[str, Any]:
+def curve(
+    loss: PrivacyLoss, points: int, epsilon_max: float | None = None
+) -> dict[str, Any]:
     """Evaluate both directions on equally spaced epsilons."""
-    right = epsilon_max if epsilon_max is not None else _right_end(loss)
+    if epsilon_max is not None:
+        right = epsilon_max
+    else:
+        right = _right_end(loss)
     epsilons = np.linspace(0.0, right, points)
     columns = [loss.to_dict(), loss.reversed().to_dict()]
-    both = PrivacyLoss.from_terms(*([one[name] for one in columns] for name in columns[0]))  # as one batch: quicker
+    both = PrivacyLoss.from_terms(
+        *([one[name] for one in columns] for name in columns[0])
+    )  # as one batch: quicker
     deltas = np.asarray(both.delta(epsilons[:, None]))
     return {
         "epsilon": epsilons.tolist(),
@@ -119,8 +142,13 @@ def curve(loss: PrivacyLoss, points: int, epsilon_max: float | None = None) -> d
 def _right_end(loss: PrivacyLoss) -> float:
     # The bound is two hundred times quicker than the exact epsilon, and no smaller.
     bound = renyi_epsilon(loss, SMALLEST_DRAWN_DELTA)
-    exact_range = bound if 0.0 < bound < 1e4 else float(loss.dp_epsilon(SMALLEST_DRAWN_DELTA))
-    return exact_range if 0.0 < exact_range < float("inf") else 1.0
+    if 0.0 < bound < 1e4:
+        exact_range = bound
+    else:
+        exact_range = float(loss.dp_epsilon(SMALLEST_DRAWN_DELTA))
+    if 0.0 < exact_range < float("inf"):
+        return exact_range
+    return 1.0
 
 
 def summary(loss: PrivacyLoss, delta: float, points: int) -> dict[str, Any]:
@@ -128,7 +156,8 @@ def summary(loss: PrivacyLoss, delta: float, points: int) -> dict[str, Any]:
     # Denser near both ends, where the curve bends.
     type_one = (1.0 - np.cos(np.linspace(0.0, np.pi, points))) / 2.0
     backward = loss.reversed()
-    forward_epsilon, backward_epsilon = float(loss.epsilon(delta)), float(backward.epsilon(delta))
+    forward_epsilon = float(loss.epsilon(delta))
+    backward_epsilon = float(backward.epsilon(delta))
     return {
         "delta": delta,
         "epsilon": max(forward_epsilon, backward_epsilon),
@@ -146,7 +175,8 @@ def summary(loss: PrivacyLoss, delta: float, points: int) -> dict[str, Any]:
 def enclosure(loss: PrivacyLoss, epsilon: float) -> dict[str, Any]:
     """Rigorous ends of delta by ball arithmetic."""
     both = [
-        (float(found.lower), float(found.upper)) for found in (loss.enclose(epsilon), loss.reversed().enclose(epsilon))
+        (float(found.lower), float(found.upper))
+        for found in (loss.enclose(epsilon), loss.reversed().enclose(epsilon))
     ]
     return {
         "epsilon": epsilon,

@@ -22,7 +22,10 @@ from gaussveil_studio.worker import LIMIT_OF_GIVEN_WORK
 router = APIRouter()
 
 PAIR_ENDINGS = (".json", ".npz", ".csv")
-Times = Annotated[int, Form(ge=1, le=100_000, description="How often the pair is composed with itself.")]
+Times = Annotated[
+    int,
+    Form(ge=1, le=100_000, description="How often the pair is composed with itself."),
+]
 
 
 class FileCurve(BaseModel):
@@ -39,7 +42,9 @@ async def explore(request: Request) -> Response:
     return page(request, "explore.html", most=MOST_COORDINATES)
 
 
-@router.post("/api/curve", responses=REFUSALS, response_model=curves.Curve, tags=["explore"])
+@router.post(
+    "/api/curve", responses=REFUSALS, response_model=curves.Curve, tags=["explore"]
+)
 @sliders
 def curve(asked: curves.CurveRequest) -> Response:
     """delta(epsilon) of a pair, exact in both directions, with the Renyi bound for comparison."""
@@ -47,7 +52,9 @@ def curve(asked: curves.CurveRequest) -> Response:
     return JSONResponse(json_values(found, not_finite_as_null=True))
 
 
-@router.post("/api/summary", responses=REFUSALS, response_model=curves.Summary, tags=["explore"])
+@router.post(
+    "/api/summary", responses=REFUSALS, response_model=curves.Summary, tags=["explore"]
+)
 @summaries
 def summary(asked: curves.SummaryRequest) -> Response:
     """Epsilon at one delta, exact and by the Renyi bound, and the trade-off curve."""
@@ -55,27 +62,49 @@ def summary(asked: curves.SummaryRequest) -> Response:
     return JSONResponse(json_values(found, not_finite_as_null=True))
 
 
-@router.post("/api/enclosure", responses=REFUSALS, response_model=curves.Ends, tags=["explore"])
+@router.post(
+    "/api/enclosure", responses=REFUSALS, response_model=curves.Ends, tags=["explore"]
+)
 @given_work
-def enclosure(request: Request, context: Context, asked: curves.EnclosureRequest) -> Response:
+def enclosure(
+    request: Request, context: Context, asked: curves.EnclosureRequest
+) -> Response:
     """Rigorous ends of delta at one epsilon, by ball arithmetic."""
     pair = asked.model_dump(exclude={"epsilon"})
-    found = context.worker.ask("enclose", seconds=LIMIT_OF_GIVEN_WORK, pair=pair, epsilon=asked.epsilon)
+    found = context.worker.ask(
+        "enclose", seconds=LIMIT_OF_GIVEN_WORK, pair=pair, epsilon=asked.epsilon
+    )
     return answered(request, "piece_enclosure.html", found)
 
 
-@router.post("/api/curve/file", responses=REFUSALS, response_model=FileCurve, tags=["explore"])
+@router.post(
+    "/api/curve/file", responses=REFUSALS, response_model=FileCurve, tags=["explore"]
+)
 @given_work
 def curve_of_file(
-    context: Context, file: Annotated[UploadFile, File(description="A pair in JSON, NPZ or CSV.")], times: Times = 1
+    context: Context,
+    file: Annotated[UploadFile, File(description="A pair in JSON, NPZ or CSV.")],
+    times: Times = 1,
 ) -> Response:
     """The curve of a pair in a file."""
-    found = with_file(context, file.filename or "", file.file.read(), "curve_of_file", times=times, points=81)
+    found = with_file(
+        context,
+        file.filename or "",
+        file.file.read(),
+        "curve_of_file",
+        times=times,
+        points=81,
+    )
     return JSONResponse(found)
 
 
 def with_file(
-    context: Context, name: str, body: bytes, task: str, seconds: float = LIMIT_OF_GIVEN_WORK, **arguments: Any
+    context: Context,
+    name: str,
+    body: bytes,
+    task: str,
+    seconds: float = LIMIT_OF_GIVEN_WORK,
+    **arguments: Any,
 ) -> dict[str, Any]:
     """Let the worker read an uploaded file that is kept for this one task only."""
     ending = Path(name).suffix.lower()
@@ -85,4 +114,6 @@ def with_file(
         path = Path(folder) / f"file{ending}"
         path.write_bytes(body)
         called = {str(path): "the file"}
-        return context.worker.ask(task, called=called, seconds=seconds, path=str(path), **arguments)
+        return context.worker.ask(
+            task, called=called, seconds=seconds, path=str(path), **arguments
+        )

@@ -20,17 +20,22 @@ FOLDER = "GAUSSVEIL_STUDIO_FORMS"
 def kept_form(address: str) -> Path | None:
     """The file of the form that was kept for a table; none where nobody kept one."""
     place = _place(address)
-    return place if place is not None and place.is_file() else None
+    if place is not None and place.is_file():
+        return place
+    return None
 
 
 def keep_form(address: str) -> dict[str, Any]:
     """Keep the form that a table was found to have, for every release from now on."""
     from gaussveil_studio.offers.tables import open_source, proposed
 
-    place, table = _place(address), open_source(address)
+    place = _place(address)
+    table = open_source(address)
     dialect = getattr(table, "dialect", None)
     if place is None or dialect is None:
-        raise SourceError("the table says itself what its columns hold: there is no form to keep")
+        raise SourceError(
+            "the table says itself what its columns hold: there is no form to keep"
+        )
     unit = proposed(table.schema)["unit"]
     form = replace(dialect.identified([unit] if unit else []), found=(), unclear=())
     place.unlink(missing_ok=True)
@@ -40,4 +45,6 @@ def keep_form(address: str) -> dict[str, Any]:
 
 def _place(address: str) -> Path | None:
     folder = os.environ.get(FOLDER)
-    return Path(folder) / f"{hashlib.sha256(address.encode()).hexdigest()}.toml" if folder else None
+    if folder:
+        return Path(folder) / f"{hashlib.sha256(address.encode()).hexdigest()}.toml"
+    return None

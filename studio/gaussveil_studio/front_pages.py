@@ -20,7 +20,8 @@ from gaussveil_studio.table_catalogue import ListedTable
 from gaussveil_studio.worker import LIMIT_OF_GIVEN_WORK
 
 router = APIRouter()
-MOST_CARDS, MOST_RECENT = 9, 8
+MOST_CARDS = 9
+MOST_RECENT = 8
 
 
 class Table(BaseModel):
@@ -50,12 +51,20 @@ class Columns(BaseModel):
     """Columns of a table, and how its file is written where that is unusual."""
 
     columns: list[Column]
-    rows: list[Column] = Field(default=[], description="As rows, where it has a column of readings for each home.")
+    rows: list[Column] = Field(
+        default=[],
+        description="As rows, where it has a column of readings for each home.",
+    )
     written: str = ""
-    guessed: bool = Field(default=False, description="Whether that was found in the file's first lines.")
-    kept: bool = Field(default=False, description="Whether its owner has kept the form.")
+    guessed: bool = Field(
+        default=False, description="Whether that was found in the file's first lines."
+    )
+    kept: bool = Field(
+        default=False, description="Whether its owner has kept the form."
+    )
     proposed: dict[str, str] = Field(
-        default={}, description="Which columns probably say whose row it is, when, how much."
+        default={},
+        description="Which columns probably say whose row it is, when, how much.",
     )
 
 
@@ -63,19 +72,30 @@ class Columns(BaseModel):
 @books
 def home(request: Request, context: Context) -> Response:
     """Accounts with their gauges, the latest releases, and the way to a new one."""
-    return page(request, "home.html", **cards(context, size=MOST_CARDS), releases=listed(context)[:MOST_RECENT])
+    return page(
+        request,
+        "home.html",
+        **cards(context, size=MOST_CARDS),
+        releases=listed(context)[:MOST_RECENT],
+    )
 
 
 @router.get("/login", include_in_schema=False)
 async def login_page(context: Context) -> Response:
     """Ask for the password."""
-    return html("login.html", wrong="") if context.access.asks_for_password else RedirectResponse("/", 303)
+    if context.access.asks_for_password:
+        return html("login.html", wrong="")
+    return RedirectResponse("/", 303)
 
 
 @router.post("/login", include_in_schema=False)
-async def login(request: Request, context: Context, password: Annotated[str, Form(max_length=1000)]) -> Response:
+async def login(
+    request: Request, context: Context, password: Annotated[str, Form(max_length=1000)]
+) -> Response:
     """Let the bearer of the password in; after a few failures from one address, that one waits."""
-    if not context.access.asks_for_password:  # nothing to guess here, and nobody to be locked out by guessing
+    if (
+        not context.access.asks_for_password
+    ):  # nothing to guess here, and nobody to be locked out by guessing
         return RedirectResponse("/", 303)
     who = guesser(request.scope)
     if (left := context.access.wait(who)) > 0:
@@ -89,7 +109,11 @@ async def login(request: Request, context: Context, password: Annotated[str, For
 
 
 def _turned_away(status: int, words: str, left: float) -> Response:
-    reply = html("login.html", status, wrong=f"{words}: wait {spoken_wait(left)}." if left > 0 else f"{words}.")
+    reply = html(
+        "login.html",
+        status,
+        wrong=f"{words}: wait {spoken_wait(left)}." if left > 0 else f"{words}.",
+    )
     reply.headers.update(retry_after(left) if left > 0 else {})
     return reply
 
@@ -108,25 +132,37 @@ async def api_page(request: Request) -> Response:
 @router.get("/api/tables", responses=REFUSALS, response_model=Tables, tags=["release"])
 def tables(request: Request, context: Context) -> Response:
     """Tables that may be released."""
-    known = [Table.model_validate(table).model_dump() for table in context.catalogue.tables()]
+    known = [
+        Table.model_validate(table).model_dump() for table in context.catalogue.tables()
+    ]
     return answered(request, "piece_tables.html", {"tables": known, "chosen": None})
 
 
-@router.post("/api/tables", responses=REFUSALS, response_model=Table, tags=["release"], status_code=201)
+@router.post(
+    "/api/tables",
+    responses=REFUSALS,
+    response_model=Table,
+    tags=["release"],
+    status_code=201,
+)
 async def upload(
     request: Request,
     context: Context,
     file: Annotated[UploadFile, File(description="A table, as on the command line.")],
 ) -> Response:
     """Upload a table; it stays on this machine, readable by its owner only, until the studio stops."""
-    added = await run_in_threadpool(context.catalogue.add, file.filename or "", file.file)
+    added = await run_in_threadpool(
+        context.catalogue.add, file.filename or "", file.file
+    )
     is_readable = False
     try:
         await describing(_described)(context, added)
         is_readable = True
     finally:
         if not is_readable:
-            context.catalogue.remove(added.id)  # what cannot be read leaves no trace, however it failed
+            context.catalogue.remove(
+                added.id
+            )  # what cannot be read leaves no trace, however it failed
     known = Table.model_validate(added).model_dump()
     if wants_piece(request):
         tables = [vars(table) for table in context.catalogue.tables()]
@@ -134,23 +170,38 @@ async def upload(
     return answered(request, "piece_tables.html", known, 201)
 
 
-@router.get("/api/columns", responses=REFUSALS, response_model=Columns, tags=["release"])
+@router.get(
+    "/api/columns", responses=REFUSALS, response_model=Columns, tags=["release"]
+)
 @describing
 def columns(request: Request, context: Context, table: str) -> Response:
     """Columns of a table, read from its schema."""
-    return answered(request, "piece_columns.html", _described(context, context.catalogue.find(table)))
+    return answered(
+        request,
+        "piece_columns.html",
+        _described(context, context.catalogue.find(table)),
+    )
 
 
-@router.post("/api/columns", responses=REFUSALS, response_model=Columns, tags=["release"])
+@router.post(
+    "/api/columns", responses=REFUSALS, response_model=Columns, tags=["release"]
+)
 @describing
 def keep_form(request: Request, context: Context, table: str) -> Response:
     """Keep the form that a table was found to have: from now on every cell is read by itself, as it says."""
     found = context.catalogue.find(table)
     called = {found.address: found.name}
-    context.describer.ask("keep_form", called=called, seconds=LIMIT_OF_GIVEN_WORK, address=found.address)
+    context.describer.ask(
+        "keep_form", called=called, seconds=LIMIT_OF_GIVEN_WORK, address=found.address
+    )
     return answered(request, "piece_columns.html", _described(context, found))
 
 
 def _described(context: Studio, table: ListedTable) -> dict[str, Any]:
     called = {table.address: table.name}
-    return context.describer.ask("describe_table", called=called, seconds=LIMIT_OF_GIVEN_WORK, address=table.address)
+    return context.describer.ask(
+        "describe_table",
+        called=called,
+        seconds=LIMIT_OF_GIVEN_WORK,
+        address=table.address,
+    )

@@ -24,7 +24,10 @@ from gaussveil_studio.settings import Settings
 
 LOGGER = logging.getLogger("gaussveil_studio")
 BODY_LIMIT = 1 << 20
-LARGE = {"/api/tables": None, "/api/certificate": 64 << 20}  # a certificate as large as the command line reads
+LARGE = {
+    "/api/tables": None,
+    "/api/certificate": 64 << 20,
+}  # a certificate as large as the command line reads
 OPEN_TO_ALL = ("/static/", "/login")
 SAFE = ("GET", "HEAD", "OPTIONS")
 BODY_PAUSE = 30.0  # seconds between two pieces of a body
@@ -57,7 +60,9 @@ class Guard:
         self.app = app
         self.settings = settings
         self.access = access
-        self.known_hosts = TrustedHostMiddleware(self._admit, settings.hosts, www_redirect=False)
+        self.known_hosts = TrustedHostMiddleware(
+            self._admit, settings.hosts, www_redirect=False
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer it here."""
@@ -65,13 +70,17 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
             return
-        started, status = time.perf_counter(), 0
+        started = time.perf_counter()
+        status = 0
 
         async def answer(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": [*message["headers"], *_headers(scope["path"])]}
+                message = {
+                    **message,
+                    "headers": [*message["headers"], *_headers(scope["path"])],
+                }
             await send(message)
 
         try:
@@ -79,13 +88,22 @@ class Guard:
         except Exception as error:
             if status == 0:
                 await _reply(
-                    answer, Headers(scope=scope), 500, "the studio made a mistake; see Accounts for what is spent", {}
+                    answer,
+                    Headers(scope=scope),
+                    500,
+                    "the studio made a mistake; see Accounts for what is spent",
+                    {},
                 )
             raise UnexpectedError(f"{type(error).__name__} at the door") from None
         finally:
             took = round(1e3 * (time.perf_counter() - started), 1)
             path = quote(scope["path"][:200])
-            facts = {"method": scope["method"], "path": path, "status": status, "milliseconds": took}
+            facts = {
+                "method": scope["method"],
+                "path": path,
+                "status": status,
+                "milliseconds": took,
+            }
             LOGGER.info("request", extra={"facts": facts})
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -97,36 +115,76 @@ class Guard:
             await self.app(scope, _limited(receive, self._limit(scope["path"])), send)
 
     def _limit(self, path: str) -> int:
-        most = LARGE[path] or self.settings.upload_limit if path in LARGE else BODY_LIMIT
-        return most + LONGEST_FORM if path in LARGE else most
+        if path in LARGE:
+            most = LARGE[path] or self.settings.upload_limit
+        else:
+            most = BODY_LIMIT
+        if path in LARGE:
+            return most + LONGEST_FORM
+        return most
 
-    def _refusal(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str, dict[str, str]] | None:
-        path, method = scope["path"], scope["method"]
+    def _refusal(
+        self, scope: Scope, headers: Mapping[str, str]
+    ) -> tuple[int, str, dict[str, str]] | None:
+        path = scope["path"]
+        method = scope["method"]
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length[:20]) > self._limit(path):
             return 413, "the request is too large", {}
-        by_cookie = self.access.knows(headers.get("cookie", ""), headers.get("host", ""))
+        by_cookie = self.access.knows(
+            headers.get("cookie", ""), headers.get("host", "")
+        )
         if not by_cookie and not path.startswith(OPEN_TO_ALL):
             who = guesser(scope)
             if (left := self.access.wait(who)) > 0:
-                return 429, f"the password was tried too often from here: wait {spoken_wait(left)}", retry_after(left)
+                return (
+                    429,
+                    f"the password was tried too often from here: wait {spoken_wait(left)}",
+                    retry_after(left),
+                )
             if not self.access.bears(headers.get("authorization", ""), who):
                 return self._stranger(scope, headers)
         if method in SAFE:
             return None
-        if path == "/login" and self.access.asks_for_password and not self.access.has_pages(headers.get("host", "")):
-            return 403, "pages have an address of their own: open the link that the studio printed", {}
+        if (
+            path == "/login"
+            and self.access.asks_for_password
+            and not self.access.has_pages(headers.get("host", ""))
+        ):
+            return (
+                403,
+                "pages have an address of their own: open the link that the studio printed",
+                {},
+            )
         if not self.access.is_ours(headers, by_cookie):
             return 403, "the request does not come from this server's own pages", {}
-        if by_cookie and path != "/login" and not self.access.is_csrf(headers.get("x-csrf-token", "")):
-            return 403, "the token against forged requests is missing or wrong: reload the page", {}
+        if (
+            by_cookie
+            and path != "/login"
+            and not self.access.is_csrf(headers.get("x-csrf-token", ""))
+        ):
+            return (
+                403,
+                "the token against forged requests is missing or wrong: reload the page",
+                {},
+            )
         return None
 
-    def _stranger(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str, dict[str, str]]:
-        path, query = scope["path"], parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    def _stranger(
+        self, scope: Scope, headers: Mapping[str, str]
+    ) -> tuple[int, str, dict[str, str]]:
+        path = scope["path"]
+        query = parse_qs(
+            scope["query_string"].decode("latin-1"), keep_blank_values=True
+        )
         tokens = query.pop("token", [])
         at_home = self.access.has_pages(headers.get("host", ""))
-        if not self.access.asks_for_password and scope["method"] == "GET" and tokens and self.access.opens(tokens[0]):
+        if (
+            not self.access.asks_for_password
+            and scope["method"] == "GET"
+            and tokens
+            and self.access.opens(tokens[0])
+        ):
             if not at_home:  # whoever has the token may know where the pages are
                 query["token"] = tokens
             rest = urlencode(query, doseq=True)
@@ -136,16 +194,29 @@ class Guard:
                 return 303, "", {"location": self.access.pages + target}
             return 303, "", {"location": target, "set-cookie": self.access.cookie}
         may_log_in = at_home and self.access.asks_for_password
-        if may_log_in and "text/html" in headers.get("accept", "") and scope["method"] == "GET":
+        if (
+            may_log_in
+            and "text/html" in headers.get("accept", "")
+            and scope["method"] == "GET"
+        ):
             return 303, "", {"location": "/login"}
-        word = "password" if self.access.asks_for_password else "token: open the link that the studio printed"
+        if self.access.asks_for_password:
+            word = "password"
+        else:
+            word = "token: open the link that the studio printed"
         return 401, f"needs the {word}", {"www-authenticate": "Bearer"}
 
 
 def _headers(path: str) -> list[tuple[bytes, bytes]]:
     # Our files change with the version only, and vendored ones have it in their names.
-    kept = "private, max-age=3600" if path.startswith("/static/") else "no-store"
-    return [(name.encode(), value.encode()) for name, value in {**HEADERS, "cache-control": kept}.items()]
+    if path.startswith("/static/"):
+        kept = "private, max-age=3600"
+    else:
+        kept = "no-store"
+    return [
+        (name.encode(), value.encode())
+        for name, value in {**HEADERS, "cache-control": kept}.items()
+    ]
 
 
 def _limited(receive: Receive, limit: int) -> Receive:
@@ -159,10 +230,16 @@ def _limited(receive: Receive, limit: int) -> Receive:
         if complete:  # what is waited for now is the end of the connection
             return await receive()
         try:
-            message = await asyncio.wait_for(receive(), min(BODY_PAUSE, max(0.0, until - time.monotonic())))
+            message = await asyncio.wait_for(
+                receive(), min(BODY_PAUSE, max(0.0, until - time.monotonic()))
+            )
         except TimeoutError:
-            raise HTTPException(408, "the rest of the request did not come in time") from None
-        complete = message["type"] != "http.request" or not message.get("more_body", False)
+            raise HTTPException(
+                408, "the rest of the request did not come in time"
+            ) from None
+        complete = message["type"] != "http.request" or not message.get(
+            "more_body", False
+        )
         left -= len(message.get("body", b""))
         if left < 0:
             raise HTTPException(413, "the request is too large")
@@ -171,13 +248,26 @@ def _limited(receive: Receive, limit: int) -> Receive:
     return counted
 
 
-async def _reply(send: Send, asked: Mapping[str, str], status: int, words: str, more: dict[str, str]) -> None:
+async def _reply(
+    send: Send, asked: Mapping[str, str], status: int, words: str, more: dict[str, str]
+) -> None:
     known = {"code": f"HTTP{status}", "message": words}
-    body, kind = json.dumps({"error": known}).encode() if words else b"", "application/json"
+    if words:
+        body = json.dumps({"error": known}).encode()
+    else:
+        body = b""
+    kind = "application/json"
     if words and "text/html" in asked.get("accept", ""):
-        name = "piece_problem.html" if asked.get("hx-request") == "true" else "door.html"
-        body, kind = environment().get_template(name).render(**known).encode(), "text/html; charset=utf-8"
+        if asked.get("hx-request") == "true":
+            name = "piece_problem.html"
+        else:
+            name = "door.html"
+        body = environment().get_template(name).render(**known).encode()
+        kind = "text/html; charset=utf-8"
     described = {"content-type": kind, "content-length": str(len(body)), **more}
-    listed = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in described.items()]
+    listed = [
+        (name.encode("latin-1"), value.encode("latin-1", "replace"))
+        for name, value in described.items()
+    ]
     await send({"type": "http.response.start", "status": status, "headers": listed})
     await send({"type": "http.response.body", "body": body})

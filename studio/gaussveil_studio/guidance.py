@@ -5,6 +5,6 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-PUBLISHED: list[dict[str, str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))[
-    "published"
-]
+PUBLISHED: list[dict[str, str]] = tomllib.loads(
+    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+)["published"]

@@ -28,7 +28,8 @@ from gaussveil_studio.plain_words import in_words, paragraph
 from gaussveil_studio.spreadsheets import Sheet, workbook
 
 TABLES = (".csv", ".parquet")
-CERTIFICATE, PAGE = "certificate.json", "report.html"
+CERTIFICATE = "certificate.json"
+PAGE = "report.html"
 TALLEST = 60  # rows of a picture that has a row for each number
 MOST_TICKS = 14
 
@@ -56,7 +57,13 @@ def package(
     return {}
 
 
-def converted(folder: str, name: str, out: str, comma: bool, about: Mapping[str, str] | None = None) -> dict[str, Any]:
+def converted(
+    folder: str,
+    name: str,
+    out: str,
+    comma: bool,
+    about: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     """The released table in another form: with decimal commas, or for Excel."""
     place = Path(folder)
     found = _written(place / _done(place)["file"], comma, dict(about or {}))
@@ -66,17 +73,33 @@ def converted(folder: str, name: str, out: str, comma: bool, about: Mapping[str,
     return {}
 
 
-def handed_page(folder: str, about: Mapping[str, str] | None = None, comma: bool = False) -> dict[str, Any]:
+def handed_page(
+    folder: str, about: Mapping[str, str] | None = None, comma: bool = False
+) -> dict[str, Any]:
     """One page: title, purpose, approver, the plain words, chart, numbers, what the band holds, certificate."""
-    place, known = Path(folder), dict(about or {})
-    done, certificate = _done(place), Certificate.read(place / CERTIFICATE)
+    place = Path(folder)
+    known = dict(about or {})
+    done = _done(place)
+    certificate = Certificate.read(place / CERTIFICATE)
     page = certificate_report(certificate)
     title = known.get("title") or certificate.released
-    told = [("Purpose", known.get("purpose", "")), ("Approved by", known.get("approver", ""))]
-    told += [("Data", known.get("table", "")), ("Released on", known.get("released_on", ""))]
+    told = [
+        ("Purpose", known.get("purpose", "")),
+        ("Approved by", known.get("approver", "")),
+    ]
+    told += [
+        ("Data", known.get("table", "")),
+        ("Released on", known.get("released_on", "")),
+    ]
     picture = done.get("picture")
-    words = paragraph(title, known.get("released_on", certificate.released_at), done["certificate"])
-    what = Section(heading="What this is", paragraphs=(words,), facts=[fact for fact in told if fact[1]])
+    words = paragraph(
+        title, known.get("released_on", certificate.released_at), done["certificate"]
+    )
+    what = Section(
+        heading="What this is",
+        paragraphs=(words,),
+        facts=[fact for fact in told if fact[1]],
+    )
     sections = [what, *(_shown(picture, comma) if picture else ())]
     facts = [(term, str(text)) for term, text in done["facts"]]
     sections.append(Section(heading="More about it", facts=facts))
@@ -86,40 +109,76 @@ def handed_page(folder: str, about: Mapping[str, str] | None = None, comma: bool
 
 
 def _in_words(section: Section) -> Section:
-    return replace(section, facts=[(term, in_words(text)) for term, text in section.facts])
+    return replace(
+        section, facts=[(term, in_words(text)) for term, text in section.facts]
+    )
 
 
 def _done(place: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((place / "done.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads(
+        (place / "done.json").read_text(encoding="utf-8")
+    )
     return found
 
 
 def _shown(picture: Mapping[str, Any], comma: bool) -> list[Section]:
     """The chart, the numbers behind it and what its band holds."""
     found = number_table(picture)
-    rows = [[with_comma(cell) if comma and place else cell for place, cell in enumerate(row)] for row in found["rows"]]
-    note = f"{found['left_out']} more rows are in the file of numbers." if found["left_out"] else ""
+    rows = [
+        [
+            with_comma(cell) if comma and place else cell
+            for place, cell in enumerate(row)
+        ]
+        for row in found["rows"]
+    ]
+    if found["left_out"]:
+        note = f"{found['left_out']} more rows are in the file of numbers."
+    else:
+        note = ""
     description = f"{picture['y_name'] or 'Released numbers'} by {picture['x_name'] or 'row'}, with its numbers below."
-    chart = Section(heading="In a picture", figure=svg(figure_of(picture), "released", description))
+    chart = Section(
+        heading="In a picture", figure=svg(figure_of(picture), "released", description)
+    )
     numbers = Section(heading="In numbers", table=Table(found["columns"], rows, note))
     holds = picture.get("holds", "")
-    return [chart, numbers, *([Section(heading="What the band holds", paragraphs=(holds,))] if holds else [])]
+    return [
+        chart,
+        numbers,
+        *(
+            [Section(heading="What the band holds", paragraphs=(holds,))]
+            if holds
+            else []
+        ),
+    ]
 
 
 def figure_of(picture: Mapping[str, Any]) -> Any:
     """A picture as a figure for print."""
     if picture["kind"] == "rows":
         return _rows_figure(picture)
-    labels, series = [str(one) for one in picture["x"]], picture["series"]
-    numeric = all(isinstance(one, int | float) for one in picture["x"]) and picture["kind"] != "bar"
-    x = np.asarray(picture["x"], float) if numeric else np.arange(len(labels), dtype=float)
+    labels = [str(one) for one in picture["x"]]
+    series = picture["series"]
+    numeric = (
+        all(isinstance(one, int | float) for one in picture["x"])
+        and picture["kind"] != "bar"
+    )
+    if numeric:
+        x = np.asarray(picture["x"], float)
+    else:
+        x = np.arange(len(labels), dtype=float)
     with drawing(7.2, 3.6) as (figure, axes):
         for place, (name, values) in enumerate(series):
             color = SERIES[place % len(SERIES)]
             _draw(axes, picture, place, (x, np.array(values, float)), color, name)
         if not numeric:
-            shown = np.arange(len(labels))[:: max(1, -(-len(labels) // (MOST_TICKS if _long(labels) else 31)))]
-            axes.set_xticks(shown, [labels[place][:24] for place in shown], rotation=60 * _long(labels))
+            shown = np.arange(len(labels))[
+                :: max(1, -(-len(labels) // (MOST_TICKS if _long(labels) else 31)))
+            ]
+            axes.set_xticks(
+                shown,
+                [labels[place][:24] for place in shown],
+                rotation=60 * _long(labels),
+            )
         axes.set_xlabel(picture["x_name"])
         axes.set_ylabel(picture["y_name"])
         if len(series) > 1:
@@ -131,15 +190,32 @@ def _long(labels: Sequence[str]) -> bool:
     return sum(len(one) + 1 for one in labels) > 90
 
 
-def _draw(axes: Any, picture: Mapping[str, Any], place: int, line: tuple[Any, Any], color: str, name: str) -> None:
+def _draw(
+    axes: Any,
+    picture: Mapping[str, Any],
+    place: int,
+    line: tuple[Any, Any],
+    color: str,
+    name: str,
+) -> None:
     """One series with its band."""
     x, values = line
     ends = next((band for band in picture["bands"] if band["of"] == place), None)
     few = picture["kind"] == "points" or len(x) == 1
-    low, high = (np.array(ends[end], float) for end in ("low", "high")) if ends else (values, values)
+    low, high = (
+        (np.array(ends[end], float) for end in ("low", "high"))
+        if ends
+        else (values, values)
+    )
     if picture["kind"] == "bar":
         count = len(picture["series"])
-        axes.bar(x + 0.8 * ((place + 0.5) / count - 0.5), values, 0.8 / count, color=color, label=name)
+        axes.bar(
+            x + 0.8 * ((place + 0.5) / count - 0.5),
+            values,
+            0.8 / count,
+            color=color,
+            label=name,
+        )
     elif few:
         errors = [np.maximum(values - low, 0.0), np.maximum(high - values, 0.0)]
         axes.errorbar(x, values, errors, color=color, fmt="o", capsize=4, label=name)
@@ -150,13 +226,28 @@ def _draw(axes: Any, picture: Mapping[str, Any], place: int, line: tuple[Any, An
 
 def _rows_figure(picture: Mapping[str, Any]) -> Any:
     """A row for each number, each on a scale of its own: sizes that differ a thousandfold can all be seen."""
-    labels, (_, values) = [str(one) for one in picture["x"]][:TALLEST], picture["series"][0]
-    ends = picture["bands"][0] if picture["bands"] else {"low": values, "high": values}
+    labels, (_, values) = (
+        [str(one) for one in picture["x"]][:TALLEST],
+        picture["series"][0],
+    )
+    if picture["bands"]:
+        ends = picture["bands"][0]
+    else:
+        ends = {"low": values, "high": values}
     count = len(labels)
     with drawing(7.2, 0.6 + 0.42 * count, count, 1, squeeze=False) as (figure, panels):
-        for axes, name, value, low, high in zip(panels[:, 0], labels, values, ends["low"], ends["high"]):
+        for axes, name, value, low, high in zip(
+            panels[:, 0], labels, values, ends["low"], ends["high"]
+        ):
             axes.axvline(0.0, color=INK, linewidth=0.8)
-            axes.errorbar([value], [0], xerr=[[value - low], [high - value]], color=SERIES[0], fmt="o", capsize=4)
+            axes.errorbar(
+                [value],
+                [0],
+                xerr=[[value - low], [high - value]],
+                color=SERIES[0],
+                fmt="o",
+                capsize=4,
+            )
             axes.set_yticks([0], [name[:32]])
             axes.tick_params(axis="x", labelsize=6)
         return figure
@@ -167,13 +258,27 @@ def _written(value: Path, comma: bool, about: dict[str, str]) -> dict[str, bytes
     if value.suffix not in TABLES:
         return {value.name: value.read_bytes()}
     table = _released(value)
-    columns = {name: column.to_numpy(zero_copy_only=False) for name, column in zip(table.column_names, table.columns)}
-    plain = {name: column.to_pylist() for name, column in zip(table.column_names, table.columns)}
+    columns = {
+        name: column.to_numpy(zero_copy_only=False)
+        for name, column in zip(table.column_names, table.columns)
+    }
+    plain = {
+        name: column.to_pylist()
+        for name, column in zip(table.column_names, table.columns)
+    }
     decimals = _decimals(plain)
-    facts = {"": [name for name in about if about[name]], "about": [text for text in about.values() if text]}
-    sheets = [Sheet("numbers", plain, decimals), *([Sheet("about", facts)] if facts["about"] else [])]
+    facts = {
+        "": [name for name in about if about[name]],
+        "about": [text for text in about.values() if text],
+    }
+    sheets = [
+        Sheet("numbers", plain, decimals),
+        *([Sheet("about", facts)] if facts["about"] else []),
+    ]
     return {
-        f"{value.stem}.csv": _with_commas(plain) if comma else encode_columns(columns, ".csv"),
+        f"{value.stem}.csv": _with_commas(plain)
+        if comma
+        else encode_columns(columns, ".csv"),
         f"{value.stem}.parquet": encode_columns(columns, ".parquet"),
         f"{value.stem}.xlsx": workbook(sheets),
     }
@@ -183,23 +288,33 @@ def _released(file: Path) -> Any:
     import pyarrow.csv
     import pyarrow.parquet
 
-    return (pyarrow.csv.read_csv if file.suffix == ".csv" else pyarrow.parquet.read_table)(file)
+    return (
+        pyarrow.csv.read_csv if file.suffix == ".csv" else pyarrow.parquet.read_table
+    )(file)
 
 
 def _with_commas(columns: Mapping[str, Sequence[Any]]) -> bytes:
     """As programs of countries with decimal commas write it: separated by semicolons."""
     rows = [[_cell(one) for one in row] for row in zip(*columns.values())]
     text = io.StringIO(newline="")
-    csv.writer(text, delimiter=";", lineterminator="\r\n").writerows([list(columns), *rows])
-    return text.getvalue().encode("utf-8-sig")  # by whose first sign Excel knows that it is UTF-8
+    csv.writer(text, delimiter=";", lineterminator="\r\n").writerows(
+        [list(columns), *rows]
+    )
+    return text.getvalue().encode(
+        "utf-8-sig"
+    )  # by whose first sign Excel knows that it is UTF-8
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, bool):
-        return "true" if value else "false"
+        if value:
+            return "true"
+        return "false"
     if isinstance(value, float):
         return with_comma(repr(value))
-    return "" if value is None else str(value)
+    if value is None:
+        return ""
+    return str(value)
 
 
 def _decimals(columns: Mapping[str, Sequence[Any]]) -> dict[str, int]:
@@ -214,8 +329,13 @@ def _decimals(columns: Mapping[str, Sequence[Any]]) -> dict[str, int]:
         if f"{base}_sd" in columns:
             reaches = [one for one in noise or () if one]
         else:
-            lows, highs = columns.get("low", ()), columns.get("high", ())
-            reaches = [(high - low) / 2 for low, high in zip(lows, highs) if None not in (low, high)]
+            lows = columns.get("low", ())
+            highs = columns.get("high", ())
+            reaches = [
+                (high - low) / 2
+                for low, high in zip(lows, highs)
+                if None not in (low, high)
+            ]
         reaches = reaches or [abs(one) / 100 for one in centre if one]
         found[name] = decimals_beside(float(np.median(reaches))) if reaches else 2
     return found

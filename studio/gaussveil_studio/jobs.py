@@ -20,7 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from gaussveil.accounting import Ledger
-from gaussveil.errors import LedgerStateError, LedgerUnavailableError, ParameterError, SourceError
+from gaussveil.errors import (
+    LedgerStateError,
+    LedgerUnavailableError,
+    ParameterError,
+    SourceError,
+)
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil_studio.settings import Settings, private_folder
 from gaussveil_studio.unfinished import DONE, UNFINISHED, recover
@@ -82,7 +87,12 @@ class Jobs:
             raise _used()
 
     def start(
-        self, key: str, request: dict[str, Any], address: str | None, table_name: str, ledger: Path | None = None
+        self,
+        key: str,
+        request: dict[str, Any],
+        address: str | None,
+        table_name: str,
+        ledger: Path | None = None,
     ) -> None:
         """Start a release once; the same request again changes nothing, another one under the same key is refused."""
         folder = self._folder / key
@@ -99,7 +109,10 @@ class Jobs:
                     raise _used() from None
                 return
             # An address elsewhere may hold a password, which no file of ours keeps: the process is told it, once.
-            kept = None if address is None or "://" in address else address
+            if address is None or "://" in address:
+                kept = None
+            else:
+                kept = address
             order: dict[str, Any] = {
                 "request": request,
                 "address": kept,
@@ -118,7 +131,10 @@ class Jobs:
             )
             self._processes[key] = process
             # It waits for this word, so that nothing ever runs of which a later server would not know.
-            write_json(folder / "progress.json", {"stage": 0, "stages": 4, "words": "starting", "pid": process.pid})
+            write_json(
+                folder / "progress.json",
+                {"stage": 0, "stages": 4, "words": "starting", "pid": process.pid},
+            )
             _say_go(process, address)
 
     def status(self, key: str) -> JobStatus:
@@ -138,18 +154,30 @@ class Jobs:
             if done is None and recover(folder):
                 done = _read(folder / DONE)
         ledger = Path(asked.get("ledger", self._ledger))
-        entry = Ledger(ledger).entry(key) if ledger.exists() else None
-        ledger_state = None if entry is None else entry.state
-        if done is not None:
-            state, message = done["state"], done["message"]
-        elif alive:
-            state, message = "running", progress.get("words", "starting")
-            if (folder / "cancelled").exists():
-                message = "cancelling, unless the account is being debited at this moment"
-        elif (folder / "cancelled").exists():
-            state, message = "cancelled", ""
+        if ledger.exists():
+            entry = Ledger(ledger).entry(key)
         else:
-            state, message = "interrupted", "The work was interrupted."
+            entry = None
+        if entry is None:
+            ledger_state = None
+        else:
+            ledger_state = entry.state
+        if done is not None:
+            state = done["state"]
+            message = done["message"]
+        elif alive:
+            state = "running"
+            message = progress.get("words", "starting")
+            if (folder / "cancelled").exists():
+                message = (
+                    "cancelling, unless the account is being debited at this moment"
+                )
+        elif (folder / "cancelled").exists():
+            state = "cancelled"
+            message = ""
+        else:
+            state = "interrupted"
+            message = "The work was interrupted."
         if state in ("cancelled", "interrupted", "refused"):
             message = f"{message} {IN_THE_LEDGER[ledger_state]}".strip()
         return JobStatus(
@@ -175,7 +203,10 @@ class Jobs:
             if known is None:
                 status = self.status(key)
                 order = self.request(key).get("request", {}).get("order", {})
-                known = {name: getattr(status, name) for name in ("key", "state", "account", "mechanism", "table")}
+                known = {
+                    name: getattr(status, name)
+                    for name in ("key", "state", "account", "mechanism", "table")
+                }
                 known |= {"asked_at": status.asked_at, "order": order}
                 if status.finished:
                     self._finished[key] = known
@@ -188,11 +219,17 @@ class Jobs:
         if now.finished:
             return now
         if now.ledger_state is not None:
-            raise LedgerStateError("the account is debited already, so the release is finished; a debit is not undone")
+            raise LedgerStateError(
+                "the account is debited already, so the release is finished; a debit is not undone"
+            )
         folder = self._folder / key
         (folder / "cancelled").touch()
         process = self._processes.get(key)
-        identifier = process.pid if process is not None else (_read(folder / "progress.json") or {}).get("pid")
+        identifier = (
+            process.pid
+            if process is not None
+            else (_read(folder / "progress.json") or {}).get("pid")
+        )
         if identifier is not None:
             # The process stops at once, unless it is about to debit: then it ignores this and finishes.
             _signal(identifier, signal.SIGTERM)
@@ -204,20 +241,32 @@ class Jobs:
     def file(self, key: str, name: str) -> Path:
         """A file of a finished release."""
         done = self.status(key).done
-        if done is None or done["state"] != "released" or name not in (CERTIFICATE, done["file"]):
+        if (
+            done is None
+            or done["state"] != "released"
+            or name not in (CERTIFICATE, done["file"])
+        ):
             raise SourceError("there is no such file")
         if not (self._folder / key / name).exists():
-            raise SourceError("the file was removed: releases are kept for so many days only (--keep-days)")
+            raise SourceError(
+                "the file was removed: releases are kept for so many days only (--keep-days)"
+            )
         return self._folder / key / name
 
     def keys(self) -> list[str]:
         """All keys, the latest first."""
-        found = [(entry.stat().st_mtime_ns, entry.name) for entry in os.scandir(self._folder) if entry.is_dir()]
+        found = [
+            (entry.stat().st_mtime_ns, entry.name)
+            for entry in os.scandir(self._folder)
+            if entry.is_dir()
+        ]
         return [name for _, name in sorted(found, reverse=True)]
 
     def tables_in_use(self) -> set[str]:
         """Addresses of the tables that releases are reading now, those of earlier servers too."""
-        running = (key for key in self.keys() if not (self._folder / key / DONE).exists())
+        running = (
+            key for key in self.keys() if not (self._folder / key / DONE).exists()
+        )
         alive = [key for key in running if self._is_running(key)]
         return {str(self.request(key).get("address")) for key in alive}
 
@@ -227,7 +276,12 @@ class Jobs:
 
     def about(self, key: str) -> dict[str, str]:
         """What its owner says of a release to whoever gets it: title, purpose, approver."""
-        return {"title": "", "purpose": "", "approver": "", **(_read(self._folder / key / ABOUT) or {})}
+        return {
+            "title": "",
+            "purpose": "",
+            "approver": "",
+            **(_read(self._folder / key / ABOUT) or {}),
+        }
 
     def note(self, key: str, about: dict[str, str]) -> None:
         """Keep what its owner says of a finished release; nothing of the release itself changes."""
@@ -250,15 +304,24 @@ class Jobs:
             folder = self._folder / key
             done = self.status(key).done or {}
             finished = folder / DONE
-            last_word = finished if finished.exists() else folder / "request.json"
-            if self._is_running(key) or not last_word.exists() or last_word.stat().st_mtime >= moment:
+            if finished.exists():
+                last_word = finished
+            else:
+                last_word = folder / "request.json"
+            if (
+                self._is_running(key)
+                or not last_word.exists()
+                or last_word.stat().st_mtime >= moment
+            ):
                 continue
             for name in (CERTIFICATE, done.get("file"), UNFINISHED):
                 if name:
                     (folder / name).unlink(missing_ok=True)
 
     def _is_running(self, key: str) -> bool:
-        return self._is_alive(key, (_read(self._folder / key / "progress.json") or {}).get("pid"))
+        return self._is_alive(
+            key, (_read(self._folder / key / "progress.json") or {}).get("pid")
+        )
 
     def _under_way(self) -> int:
         done = (self._folder / key / DONE for key in self._processes)

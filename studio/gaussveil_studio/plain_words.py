@@ -18,7 +18,10 @@ IN_WORDS = (
     ),
     (r"adaptive: one release, by its exact delta", "an account for this one release"),
     (r"adaptive: no entry yet", "an account that nothing was paid from yet"),
-    (r"planned: exact composition of a pre-registered sequence", "an account with a plan that was made beforehand"),
+    (
+        r"planned: exact composition of a pre-registered sequence",
+        "an account with a plan that was made beforehand",
+    ),
     (
         r"each unit is bounded by gaussveil\.statistics\.unit_cells as the parameters say; nothing is believed",
         "what each contributes is brought within the bounds before it counts; nothing is believed",
@@ -45,14 +48,26 @@ def paragraph(title: str, when: str, promise: Mapping[str, Any]) -> str:
 
 def explained(certificate: Certificate) -> list[list[str]]:
     """A certificate as pairs of term and text, for people."""
-    promise = "No privacy is promised" if certificate.guarantee.kind == "none" else "Promise"
+    if certificate.guarantee.kind == "none":
+        promise = "No privacy is promised"
+    else:
+        promise = "Promise"
     facts = [
         ["What", certificate.released],
-        [promise, f"epsilon {certificate.epsilon:g}, delta {certificate.delta:g}, {certificate.guarantee}"],
-        ["Who is protected", f"each {certificate.adjacency.unit}; neighbours: {certificate.adjacency}"],
+        [
+            promise,
+            f"epsilon {certificate.epsilon:g}, delta {certificate.delta:g}, {certificate.guarantee}",
+        ],
+        [
+            "Who is protected",
+            f"each {certificate.adjacency.unit}; neighbours: {certificate.adjacency}",
+        ],
         ["Mechanism", certificate.mechanism],
         ["Rests on", certificate.composition],
-        ["Exact delta", f"at most {certificate.delta_upper!r}, the sampler's error included"],
+        [
+            "Exact delta",
+            f"at most {certificate.delta_upper!r}, the sampler's error included",
+        ],
         ["Account", certificate.account],
         ["Released", f"{certificate.released_at}, id {certificate.release_id}"],
     ]

@@ -13,7 +13,12 @@ from gaussveil_studio.offers.orders import KEY, Asked, Text
 from gaussveil_studio.release_pages import listed
 
 router = APIRouter()
-NOT_COMPARED = ("forecast", "process", "sketch", "stream")  # drawn from laws that keep their own spread
+NOT_COMPARED = (
+    "forecast",
+    "process",
+    "sketch",
+    "stream",
+)  # drawn from laws that keep their own spread
 
 
 class CompareRequest(Asked):
@@ -26,7 +31,9 @@ class AuditRequest(Asked):
     """The sum of a table's rows with Gaussian noise, and what is claimed of it."""
 
     table: Text
-    variance: float = Field(gt=0, le=1e12, description="Variance of the noise on every column's sum.")
+    variance: float = Field(
+        gt=0, le=1e12, description="Variance of the noise on every column's sum."
+    )
     epsilon: float = Field(ge=0, le=1e4)
     delta: float = Field(ge=0, le=1)
 
@@ -42,13 +49,25 @@ class PrivateFigures(BaseModel):
 @router.get("/diagnostics", include_in_schema=False)
 def diagnostics(request: Request, context: Context) -> Response:
     """The page."""
-    done = [one for one in listed(context) if one["state"] == "released" and one["mechanism"] not in NOT_COMPARED][:50]
+    done = [
+        one
+        for one in listed(context)
+        if one["state"] == "released" and one["mechanism"] not in NOT_COMPARED
+    ][:50]
     return page(
-        request, "diagnostics.html", releases=done, tables=[vars(table) for table in context.catalogue.tables()]
+        request,
+        "diagnostics.html",
+        releases=done,
+        tables=[vars(table) for table in context.catalogue.tables()],
     )
 
 
-@router.post("/api/diagnostics/release", responses=REFUSALS, response_model=PrivateFigures, tags=["private"])
+@router.post(
+    "/api/diagnostics/release",
+    responses=REFUSALS,
+    response_model=PrivateFigures,
+    tags=["private"],
+)
 @given_work
 def compare(request: Request, context: Context, asked: CompareRequest) -> Response:
     """How far a release is from its table. Private."""
@@ -56,7 +75,10 @@ def compare(request: Request, context: Context, asked: CompareRequest) -> Respon
     if status.state != "released" or status.done is None:
         raise ParameterError("there is no finished release under that key")
     order = context.jobs.request(asked.key)
-    address = order["address"] or context.catalogue.find(order["request"]["table"] or "").address
+    address = (
+        order["address"]
+        or context.catalogue.find(order["request"]["table"] or "").address
+    )
     found = context.worker.ask(
         "diagnose",
         order=order["request"]["order"],
@@ -67,7 +89,12 @@ def compare(request: Request, context: Context, asked: CompareRequest) -> Respon
     return answered(request, "piece_figures.html", found)
 
 
-@router.post("/api/diagnostics/audit", responses=REFUSALS, response_model=PrivateFigures, tags=["private"])
+@router.post(
+    "/api/diagnostics/audit",
+    responses=REFUSALS,
+    response_model=PrivateFigures,
+    tags=["private"],
+)
 @given_work
 def audit(request: Request, context: Context, asked: AuditRequest) -> Response:
     """The exact delta of a noisy sum on every neighbour of a table, against a claim. Private."""

@@ -26,7 +26,12 @@ if TYPE_CHECKING:
     from gaussveil.accounting import Certificate
     from gaussveil_studio.offers.offer import Offer, Outcome
 
-STAGES = ("reading the table", "designing the noise", "debiting the account and drawing", "writing the files")
+STAGES = (
+    "reading the table",
+    "designing the noise",
+    "debiting the account and drawing",
+    "writing the files",
+)
 ROOM = 4 << 20  # bytes for the certificate
 
 
@@ -45,10 +50,17 @@ def run(folder: Path, address: str | None) -> None:
     try:
         done = release(folder, address)
     except (GaussveilError, ArithmeticError) as error:
-        order = json.loads((folder / "request.json").read_text(encoding="utf-8"))["request"]["order"]
+        order = json.loads((folder / "request.json").read_text(encoding="utf-8"))[
+            "request"
+        ]["order"]
         told = refused(error, order)
         message = _named(folder, address, str(told))
-        done = {"state": "refused", "code": told.code, "message": f"{message}.", "field": told.field}
+        done = {
+            "state": "refused",
+            "code": told.code,
+            "message": f"{message}.",
+            "field": told.field,
+        }
     except CancelledError:
         done = {"state": "cancelled", "code": "", "message": "Cancelled."}
     write_json(folder / "done.json", json_values(done, not_finite_as_null=True))
@@ -76,19 +88,33 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if (folder / "cancelled").exists():
             raise CancelledError
-        require_shown(request, address, asked["ledger"])  # another release may have come before this one
+        require_shown(
+            request, address, asked["ledger"]
+        )  # another release may have come before this one
         with release_id_given(request["key"]):
             outcome = offer.release(Account(asked["ledger"], request["account"]))
-        with suppress(OSError):  # a disk that is full now must not lose a release whose room is taken
+        with suppress(
+            OSError
+        ):  # a disk that is full now must not lose a release whose room is taken
             tell(folder, 3)
-        certificate = with_digest(outcome.certificate, offer.file_name, outcome.body).to_json().encode()
+        certificate = (
+            with_digest(outcome.certificate, offer.file_name, outcome.body)
+            .to_json()
+            .encode()
+        )
         settled(body, outcome.body)
         settled(note, certificate)
-        complete = files.pop_all()  # the files get their names from here on, whatever else fails
+        complete = (
+            files.pop_all()
+        )  # the files get their names from here on, whatever else fails
         try:
             done = _done(offer, outcome)
             with suppress(OSError):
-                note_unfinished(folder, done, {offer.file_name: outcome.body, CERTIFICATE: certificate})
+                note_unfinished(
+                    folder,
+                    done,
+                    {offer.file_name: outcome.body, CERTIFICATE: certificate},
+                )
         finally:
             complete.close()
     return done
@@ -119,7 +145,9 @@ def _done(offer: Offer, outcome: Outcome) -> dict[str, Any]:
             "delta_upper": promise.delta_upper,
             "unit": promise.adjacency.unit,
             "doubt": doubt(promise.adjacency),
-            "guessed_right": guessed_right(promise.charge, promise.adjacency, promise.epsilon, promise.delta),
+            "guessed_right": guessed_right(
+                promise.charge, promise.adjacency, promise.epsilon, promise.delta
+            ),
         },
     }
 
@@ -130,29 +158,48 @@ def pair_of(certificate: Certificate) -> str:
     from gaussveil_studio.sliders import coordinates
 
     first, *others = certificate.charge.parts
-    found = coordinates(first.source) if isinstance(first.source, PrivacyLoss) and not others else None
-    ratio, shift = (",".join(map(repr, found[name])) if found else "" for name in ("variance_ratio", "mean_shift"))
-    return f"/explore?r={ratio}&m={shift}&k={first.count}" if found else ""
+    if isinstance(first.source, PrivacyLoss) and not others:
+        found = coordinates(first.source)
+    else:
+        found = None
+    ratio, shift = (
+        ",".join(map(repr, found[name])) if found else ""
+        for name in ("variance_ratio", "mean_shift")
+    )
+    if found:
+        return f"/explore?r={ratio}&m={shift}&k={first.count}"
+    return ""
 
 
 def drawn(outcome: Outcome) -> dict[str, Any] | None:
     """The picture; a release that cannot be drawn is a release all the same."""
     try:
-        return None if outcome.picture is None else outcome.picture().to_dict()
+        if outcome.picture is None:
+            return None
+        return outcome.picture().to_dict()
     except (GaussveilError, ArithmeticError, ValueError):
         return None
 
 
 def tell(folder: Path, stage: int, seconds: float | None = None) -> None:
     """Say how far the work is, and about how long it takes in all where that is long."""
-    known = {"stage": stage, "stages": len(STAGES), "words": STAGES[stage], "pid": os.getpid(), "seconds": seconds}
+    known = {
+        "stage": stage,
+        "stages": len(STAGES),
+        "words": STAGES[stage],
+        "pid": os.getpid(),
+        "seconds": seconds,
+    }
     write_json(folder / "progress.json", known)
 
 
 def _named(folder: Path, address: str | None, message: str) -> str:
     """Our errors may name the table's file; a page says what the user calls it, not where it lies."""
     asked = json.loads((folder / "request.json").read_text(encoding="utf-8"))
-    shown = message if address is None else message.replace(address, str(asked["table_name"]))
+    if address is None:
+        shown = message
+    else:
+        shown = message.replace(address, str(asked["table_name"]))
     return shown.replace(f"{folder}/", "").rstrip(".")
 
 

@@ -28,7 +28,9 @@ def serve(settings: Settings, listener: socket.socket) -> None:
         # Whoever can name another sender in a header would have as many guesses of the password as addresses.
         proxy_headers=settings.proxy is not None,
         forwarded_allow_ips=settings.proxy,
-        ssl_certfile=None if settings.tls_certificate is None else str(settings.tls_certificate),
+        ssl_certfile=None
+        if settings.tls_certificate is None
+        else str(settings.tls_certificate),
         ssl_keyfile=None if settings.tls_key is None else str(settings.tls_key),
     )
     uvicorn.Server(config).run(sockets=[listener])

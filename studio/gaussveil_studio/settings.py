@@ -16,7 +16,11 @@ from gaussveil.errors import ParameterError, SourceError
 
 MEBIBYTE = 1 << 20
 SHORTEST_PASSWORD = 12
-RESOLVED = ("127.0.0.1", "::1", "localhost")  # where browsers look for every name that ends in .localhost
+RESOLVED = (
+    "127.0.0.1",
+    "::1",
+    "localhost",
+)  # where browsers look for every name that ends in .localhost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +42,9 @@ class Settings:
     tls_key: Path | None = None
     proxy: str | None = None
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
-    own_name: str = field(default_factory=lambda: f"studio-{secrets.token_hex(16)}.localhost", repr=False)
+    own_name: str = field(
+        default_factory=lambda: f"studio-{secrets.token_hex(16)}.localhost", repr=False
+    )
 
     def __post_init__(self) -> None:
         require_protection(self.host, self.password, self.tls_certificate, self.tls_key)
@@ -51,13 +57,22 @@ class Settings:
     @property
     def scheme(self) -> str:
         """How the address begins."""
-        return "http" if self.tls_certificate is None else "https"
+        if self.tls_certificate is None:
+            return "http"
+        return "https"
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """Hosts by which we may be called; any other name is somebody else's idea."""
-        plain = f"[{self.host}]" if ":" in self.host else self.host
-        return (*self.other_names, plain, *(["localhost", self.own_name] if is_loopback(self.host) else []))
+        if ":" in self.host:
+            plain = f"[{self.host}]"
+        else:
+            plain = self.host
+        return (
+            *self.other_names,
+            plain,
+            *(["localhost", self.own_name] if is_loopback(self.host) else []),
+        )
 
     @property
     def page_hosts(self) -> tuple[str, ...]:
@@ -66,12 +81,19 @@ class Settings:
         Browsers send the cookies of a host to each of its ports, and on this machine other people may listen there. So
         pages have a host of their own that nobody can guess, unless the owner has named one.
         """
-        return self.other_names or ((self.own_name,) if is_loopback(self.host) else self.hosts)
+        return self.other_names or (
+            (self.own_name,) if is_loopback(self.host) else self.hosts
+        )
 
     def origins(self, hosts: Sequence[str]) -> tuple[str, ...]:
         """Hosts with our port, as browsers say where a request comes from."""
-        default = 80 if self.scheme == "http" else 443
-        named = tuple(f"{name}:{self.port}" for name in hosts) + (tuple(hosts) if self.port == default else ())
+        if self.scheme == "http":
+            default = 80
+        else:
+            default = 443
+        named = tuple(f"{name}:{self.port}" for name in hosts) + (
+            tuple(hosts) if self.port == default else ()
+        )
         return tuple(f"{self.scheme}://{name}" for name in named)
 
     @property
@@ -87,7 +109,9 @@ class Settings:
     @property
     def link(self) -> str:
         """What the user opens: the token is in it, unless a password is asked for."""
-        return f"{self.pages}/" if self.password is not None else f"{self.pages}/?token={self.token}"
+        if self.password is not None:
+            return f"{self.pages}/"
+        return f"{self.pages}/?token={self.token}"
 
 
 def is_loopback(host: str) -> bool:
@@ -100,7 +124,9 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def require_protection(host: str, password: str | None, certificate: Path | None, key: Path | None) -> None:
+def require_protection(
+    host: str, password: str | None, certificate: Path | None, key: Path | None
+) -> None:
     """Refuse an address that others can reach without a password and TLS; to be called before anything listens."""
     if (certificate is None) != (key is None):
         raise ParameterError("--tls-cert and --tls-key must be given together")
@@ -110,7 +136,9 @@ def require_protection(host: str, password: str | None, certificate: Path | None
             "or stay on 127.0.0.1"
         )
     if is_loopback(host) and host not in RESOLVED:
-        raise ParameterError(f"--host on this machine must be one of {', '.join(RESOLVED)}. Got {host}.")
+        raise ParameterError(
+            f"--host on this machine must be one of {', '.join(RESOLVED)}. Got {host}."
+        )
     for file in (certificate, key):
         if file is not None and not file.is_file():
             raise SourceError(f"{file}: there is no such file")
@@ -120,12 +148,18 @@ def read_password(path: Path) -> str:
     """The first line of a file that nobody else can read."""
     try:
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            raise ParameterError(f"{path.name}: others can read the password; run chmod 600 on it")
+            raise ParameterError(
+                f"{path.name}: others can read the password; run chmod 600 on it"
+            )
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{path.name}: the password file cannot be read ({type(error).__name__})") from None
+        raise SourceError(
+            f"{path.name}: the password file cannot be read ({type(error).__name__})"
+        ) from None
     if not lines or len(lines[0]) < SHORTEST_PASSWORD:
-        raise ParameterError(f"{path.name}: the password must have at least {SHORTEST_PASSWORD} characters")
+        raise ParameterError(
+            f"{path.name}: the password must have at least {SHORTEST_PASSWORD} characters"
+        )
     return lines[0]
 
 
@@ -135,7 +169,9 @@ def private_folder(path: Path) -> Path:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chmod(path, 0o700)
     except OSError as error:
-        raise SourceError(f"{path.name}: the folder cannot be made ({error.strerror})") from None
+        raise SourceError(
+            f"{path.name}: the folder cannot be made ({error.strerror})"
+        ) from None
     return path
 
 
@@ -146,5 +182,7 @@ def held_alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise SourceError(f"{folder.name}: another studio runs on this folder; stop it, or give --state") from None
+            raise SourceError(
+                f"{folder.name}: another studio runs on this folder; stop it, or give --state"
+            ) from None
         yield

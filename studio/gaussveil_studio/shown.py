@@ -14,11 +14,20 @@ from gaussveil_studio.forms import kept_form
 
 def digest(request: dict[str, Any], address: str | None, ledger: str) -> str:
     """Of the order, the account and what it has spent, the table and when its file was written."""
-    terms, spent = "", []
+    terms = ""
+    spent = []
     if request["account"]:
         statement = Ledger(ledger).statement(request["account"])
-        terms, spent = repr(statement.terms), [(charge.digest, count) for charge, count in statement.charges]
-    known = [request["order"], request["table"], request["account"], terms, spent, written(address)]
+        terms = repr(statement.terms)
+        spent = [(charge.digest, count) for charge, count in statement.charges]
+    known = [
+        request["order"],
+        request["table"],
+        request["account"],
+        terms,
+        spent,
+        written(address),
+    ]
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 
@@ -36,7 +45,10 @@ def written(address: str | None) -> list[int]:
     try:
         found = os.stat((address or "").partition("#")[0])
         form = kept_form(address or "")
-        kept = [form.stat().st_mtime_ns] if form else []
+        if form:
+            kept = [form.stat().st_mtime_ns]
+        else:
+            kept = []
     except OSError:  # a table elsewhere, or none
         return []
     return [found.st_size, found.st_mtime_ns, found.st_ino, *kept]

@@ -13,7 +13,9 @@ from typing import Any
 from gaussveil.errors import GaussveilError, NumericalError
 from gaussveil_studio.offers.kinds import EVERY, KINDS
 
-QUOTED = re.compile(r"“[^”]*”")  # names that people gave, of columns, accounts and files
+QUOTED = re.compile(
+    r"“[^”]*”"
+)  # names that people gave, of columns, accounts and files
 INTERNAL = re.compile(
     r"(?<![\w-])--?[a-z][a-z-]+"  # an option of the command line
     r"|\b[A-Za-z]\w*_\w+\b"  # an argument
@@ -26,14 +28,26 @@ GENERAL = "this cannot be done as it stands: a number or a name in the form is n
 
 # What the library says, what a page says, and the field that it is about: a name of the form, or none.
 SAID: tuple[tuple[str, str, str], ...] = (
-    (r"^(.*): not an \.npy file of plain numbers.*", r"\1 is not a file of plain numbers", "table"),
-    (r"^between must be a range.*", "“At most” must lie above “At least”", "order.high"),
+    (
+        r"^(.*): not an \.npy file of plain numbers.*",
+        r"\1 is not a file of plain numbers",
+        "table",
+    ),
+    (
+        r"^between must be a range.*",
+        "“At most” must lie above “At least”",
+        "order.high",
+    ),
     (
         r"^columns? (.+?) (?:is|are) missing or not unique; the table has (.+)$",
         r"the table has no column \1. It has \2",
         "",
     ),
-    (r"^column '(.+?)' must hold (.+?); its type is .*", r"the column “\1” must hold \2", ""),
+    (
+        r"^column '(.+?)' must hold (.+?); its type is .*",
+        r"the column “\1” must hold \2",
+        "",
+    ),
     (
         r"^classes must say how many.*|^without a label column, classes.*",
         "without a column of labels, say in “Classes” how many clusters to look for: a whole number",
@@ -65,9 +79,21 @@ SAID: tuple[tuple[str, str, str], ...] = (
         "order.event_duration",
     ),
     (r"^event's size must be .*", "the hidden event must be larger", "order.event_kw"),
-    (r"^sample_period must be .*", "the sample period must be a time such as 5min, 1h or 2d", "order.sample_period"),
-    (r"^horizon must be .*", "the horizon must be a time such as 45min, 3h or 1d", "order.horizon"),
-    (r"^time_zone must be .*", "the time zone must be a name such as Europe/Zurich", "order.time_zone"),
+    (
+        r"^sample_period must be .*",
+        "the sample period must be a time such as 5min, 1h or 2d",
+        "order.sample_period",
+    ),
+    (
+        r"^horizon must be .*",
+        "the horizon must be a time such as 45min, 3h or 1d",
+        "order.horizon",
+    ),
+    (
+        r"^time_zone must be .*",
+        "the time zone must be a name such as Europe/Zurich",
+        "order.time_zone",
+    ),
     (
         r"^kernel must be .*",
         "so small or large a scale cannot be computed with: give lengths and sizes between 0.000001 and 1000000",
@@ -79,16 +105,32 @@ SAID: tuple[tuple[str, str, str], ...] = (
         "order.epsilon",
     ),
     (r"^an account that is kept for people pays.*", r"\g<0>", "order.people"),
-    (r"^periods need a column of times.*", r"\g<0>: hide everything of each", "order.period"),
+    (
+        r"^periods need a column of times.*",
+        r"\g<0>: hide everything of each",
+        "order.period",
+    ),
     (r"^observation_variance must be .*", "“Scatter” must be larger", "order.scatter"),
     (
         r"^the table could not be read \(\w+\).*",
         "the table cannot be read: check that it is whole, and of the kind that its name says",
         "table",
     ),
-    (r"^grid must lie between .*", "so small or large a bound cannot be computed with: measure in another unit", ""),
-    (r"^which is yours must be .*", "“Which is yours” must be one of the table's labels", "order.secret"),
-    (r"^name the household .*", "name the home whose forecast to release", "order.home"),
+    (
+        r"^grid must lie between .*",
+        "so small or large a bound cannot be computed with: measure in another unit",
+        "",
+    ),
+    (
+        r"^which is yours must be .*",
+        "“Which is yours” must be one of the table's labels",
+        "order.secret",
+    ),
+    (
+        r"^name the household .*",
+        "name the home whose forecast to release",
+        "order.home",
+    ),
     (
         r"^choose the column of numbers to answer about.*",
         "choose the column of numbers to answer about",
@@ -109,7 +151,11 @@ SAID: tuple[tuple[str, str, str], ...] = (
         "say between which bounds a value lies; they must be known without the data",
         "order.low",
     ),
-    (r"^give both bounds of what is explained.*", "give both bounds of what is explained, or none", "order.high"),
+    (
+        r"^give both bounds of what is explained.*",
+        "give both bounds of what is explained, or none",
+        "order.high",
+    ),
     (r"^whom to hide .*", r"\g<0>", "order.unit"),
     (r"^choose a table.*", "choose a table, or upload one", "table"),
     (r"^choose the column of readings.*", r"\g<0>", "order.reading"),
@@ -121,7 +167,11 @@ SAID: tuple[tuple[str, str, str], ...] = (
         r"\g<0>",
         "table",
     ),
-    (r"^.*must be a range.*|^.* must be below .*", "the upper bound must lie above the lower one", "order.high"),
+    (
+        r"^.*must be a range.*|^.* must be below .*",
+        "the upper bound must lie above the lower one",
+        "order.high",
+    ),
     (
         r"^(?:the )?(.*household's cluster must hold).*",
         "the home's cluster holds fewer than two homes, or there is nobody to hide among: ask for fewer clusters",
@@ -171,7 +221,11 @@ SAID: tuple[tuple[str, str, str], ...] = (
         "the studio was started without a key to sign with: see its page in the docs",
         "",
     ),
-    (r"^unexpected .*|^the studio made a mistake.*", "the studio made a mistake; see Accounts for what is spent", ""),
+    (
+        r"^unexpected .*|^the studio made a mistake.*",
+        "the studio made a mistake; see Accounts for what is spent",
+        "",
+    ),
     (
         r"^the task took longer than (\S+) seconds.*",
         r"this takes longer than \1 seconds and was ended; nothing was spent: "
@@ -182,7 +236,10 @@ SAID: tuple[tuple[str, str, str], ...] = (
 CLEARED = (
     (r"\s*\((?:--|in Python|gaussveil |people=)[^)]*\)", ""),
     (r",? ?\(?(?:people=[^,;.]*|or gaussveil [^;.)]*)\)?", ""),
-    (r"; of a long table name the column of households$", ": choose the column that names the home"),
+    (
+        r"; of a long table name the column of households$",
+        ": choose the column that names the home",
+    ),
     (r"\.?\s*Got [^.]*(?:\.[^.\s][^.]*)*\.?$", ""),
     (r"`", ""),
     (r"\bin l2 norm\b", "in length"),
@@ -202,12 +259,16 @@ def plain(message: str) -> str:
     return in_form(message, {}, {})[1]
 
 
-def in_form(message: str, order: Mapping[str, Any], titles: Mapping[str, str]) -> tuple[str, str]:
+def in_form(
+    message: str, order: Mapping[str, Any], titles: Mapping[str, str]
+) -> tuple[str, str]:
     """The field that a refusal speaks of (empty where it is none of the form's), and its sentence."""
-    said, field = message.strip(), ""
+    said = message.strip()
+    field = ""
     for pattern, words, about in SAID:
         if match := re.match(pattern, said, re.DOTALL):
-            said, field = match.expand(words), about
+            said = match.expand(words)
+            field = about
             break
     if not field:
         field = _field_of(said, order)
@@ -221,14 +282,25 @@ def in_form(message: str, order: Mapping[str, Any], titles: Mapping[str, str]) -
             said = re.sub(rf"(?<![\w“]){re.escape(value)}(?![\w”])", f"“{value}”", said)
     listed = re.search(r"\. It has (.*?)(\. Did you mean (.*?)\??)?\.?$", said)
     if listed:  # of the table's own names, which may be anything
-        guess = f". Did you mean “{listed[3]}”?" if listed[3] else ""
+        if listed[3]:
+            guess = f". Did you mean “{listed[3]}”?"
+        else:
+            guess = ""
         said = f"{said[: listed.start()]}. It has “{listed[1].replace('“', '').replace('”', '')}”{guess}"
     return field, said if is_plain(said) else GENERAL
 
 
 def _names(order: Mapping[str, Any]) -> list[str]:
-    values = [part for given in order.values() for part in (given if isinstance(given, list) else [given])]
-    return sorted({one for one in values if isinstance(one, str) and "_" in one}, key=len, reverse=True)
+    values = [
+        part
+        for given in order.values()
+        for part in (given if isinstance(given, list) else [given])
+    ]
+    return sorted(
+        {one for one in values if isinstance(one, str) and "_" in one},
+        key=len,
+        reverse=True,
+    )
 
 
 def _field_of(said: str, order: Mapping[str, Any]) -> str:
@@ -238,7 +310,9 @@ def _field_of(said: str, order: Mapping[str, Any]) -> str:
         return f"order.{first[1]}"
     named = re.findall(r"['“]([^'”]+)['”]", said.partition(". It has")[0])
     for name, given in order.items():
-        if given and any(one == given or (isinstance(given, list) and one in given) for one in named):
+        if given and any(
+            one == given or (isinstance(given, list) and one in given) for one in named
+        ):
             return f"order.{name}"
     return ""
 
@@ -272,7 +346,9 @@ RULES = {
 def rule(kind: str, known: Mapping[str, Any], title: str) -> str:
     """A rule of a form that was broken, in a sentence about the field's title."""
     words = RULES.get(kind, "is not what it must be").format_map(known).replace("'", "")
-    return f"“{title}” {words}" if title else f"something that was sent {words}"
+    if title:
+        return f"“{title}” {words}"
+    return f"something that was sent {words}"
 
 
 class FormRefusal(GaussveilError):
@@ -280,18 +356,25 @@ class FormRefusal(GaussveilError):
 
     def __init__(self, sentence: str, field: str, kind: type[GaussveilError]) -> None:
         super().__init__(sentence)
-        self.field, self.kind = field, kind
+        self.field = field
+        self.kind = kind
         self.code = kind.code
 
 
-def refused(error: GaussveilError | ArithmeticError, order: Mapping[str, Any]) -> FormRefusal:
+def refused(
+    error: GaussveilError | ArithmeticError, order: Mapping[str, Any]
+) -> FormRefusal:
     """What the library refused of an order, as the form says it."""
     if isinstance(error, FormRefusal):
         return error
     asked = KINDS[order["mechanism"]]["fields"] | EVERY
     titles = {name: one["title"] for name, one in asked.items()}
-    if not isinstance(error, GaussveilError):  # of numbers that are too large or too small to compute with
+    if not isinstance(
+        error, GaussveilError
+    ):  # of numbers that are too large or too small to compute with
         return FormRefusal(GENERAL, "", NumericalError)
     field, sentence = in_form(str(error), order, titles)
     name = field.partition(".")[2]
-    return FormRefusal(sentence, field if not name or name in asked else "", type(error))
+    return FormRefusal(
+        sentence, field if not name or name in asked else "", type(error)
+    )

@@ -24,7 +24,8 @@ PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 HEAD = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
 NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 KIND = "application/vnd.openxmlformats-officedocument.spreadsheetml"
-BOLD, PLAIN = 1, 0
+BOLD = 1
+PLAIN = 0
 FIRST_ROUNDED = 2  # style of numbers without decimals; the others follow
 
 
@@ -44,12 +45,18 @@ def workbook(sheets: Sequence[Sheet]) -> bytes:
         "_rels/.rels": _relations([(f"{RELATIONS}/officeDocument", "xl/workbook.xml")]),
         "xl/workbook.xml": _workbook(sheets),
         "xl/_rels/workbook.xml.rels": _relations(
-            [(f"{RELATIONS}/worksheet", f"worksheets/sheet{place}.xml") for place in range(1, len(sheets) + 1)]
+            [
+                (f"{RELATIONS}/worksheet", f"worksheets/sheet{place}.xml")
+                for place in range(1, len(sheets) + 1)
+            ]
             + [(f"{RELATIONS}/styles", "styles.xml")]
         ),
         "xl/styles.xml": _styles(),
     }
-    parts |= {f"xl/worksheets/sheet{place}.xml": _sheet(one) for place, one in enumerate(sheets, 1)}
+    parts |= {
+        f"xl/worksheets/sheet{place}.xml": _sheet(one)
+        for place, one in enumerate(sheets, 1)
+    }
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as parcel:
         for name, text in parts.items():
@@ -58,9 +65,17 @@ def workbook(sheets: Sequence[Sheet]) -> bytes:
 
 
 def _content_types(count: int) -> str:
-    named = [("/xl/workbook.xml", f"{KIND}.sheet.main+xml"), ("/xl/styles.xml", f"{KIND}.styles+xml")]
-    named += [(f"/xl/worksheets/sheet{place}.xml", f"{KIND}.worksheet+xml") for place in range(1, count + 1)]
-    parts = "".join(f'<Override PartName="{name}" ContentType="{kind}"/>' for name, kind in named)
+    named = [
+        ("/xl/workbook.xml", f"{KIND}.sheet.main+xml"),
+        ("/xl/styles.xml", f"{KIND}.styles+xml"),
+    ]
+    named += [
+        (f"/xl/worksheets/sheet{place}.xml", f"{KIND}.worksheet+xml")
+        for place in range(1, count + 1)
+    ]
+    parts = "".join(
+        f'<Override PartName="{name}" ContentType="{kind}"/>' for name, kind in named
+    )
     usual = '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
     return f'{HEAD}<Types xmlns="{PACKAGE}/content-types">{usual}{parts}</Types>'
 
@@ -70,7 +85,9 @@ def _relations(targets: Iterable[tuple[str, str]]) -> str:
         f'<Relationship Id="rId{place}" Type="{kind}" Target="{target}"/>'
         for place, (kind, target) in enumerate(targets, 1)
     )
-    return f'{HEAD}<Relationships xmlns="{PACKAGE}/relationships">{parts}</Relationships>'
+    return (
+        f'{HEAD}<Relationships xmlns="{PACKAGE}/relationships">{parts}</Relationships>'
+    )
 
 
 def _workbook(sheets: Sequence[Sheet]) -> str:
@@ -85,9 +102,13 @@ def _styles() -> str:
     """Plain, bold, and a style for every number of decimals."""
     formats = range(MOST_DECIMALS + 1)
     codes = "".join(
-        f'<numFmt numFmtId="{164 + places}" formatCode="0{"." * (places > 0)}{"0" * places}"/>' for places in formats
+        f'<numFmt numFmtId="{164 + places}" formatCode="0{"." * (places > 0)}{"0" * places}"/>'
+        for places in formats
     )
-    used = "".join(f'<xf numFmtId="{164 + places}" xfId="0" applyNumberFormat="1"/>' for places in formats)
+    used = "".join(
+        f'<xf numFmtId="{164 + places}" xfId="0" applyNumberFormat="1"/>'
+        for places in formats
+    )
     fonts = '<fonts count="2"><font><sz val="11"/></font><font><b/><sz val="11"/></font></fonts>'
     rest = (
         '<fills count="1"><fill><patternFill patternType="none"/></fill></fills>'
@@ -117,7 +138,9 @@ def _sheet(sheet: Sheet) -> str:
 
 
 def _style(decimals: int | None) -> int:
-    return PLAIN if decimals is None else FIRST_ROUNDED + min(max(decimals, 0), MOST_DECIMALS)
+    if decimals is None:
+        return PLAIN
+    return FIRST_ROUNDED + min(max(decimals, 0), MOST_DECIMALS)
 
 
 def _row(cells: Sequence[tuple[Any, int]]) -> str:
@@ -125,14 +148,20 @@ def _row(cells: Sequence[tuple[Any, int]]) -> str:
 
 
 def _cell(value: Any, style: int) -> str:
-    shown = f' s="{style}"' if style else ""
+    if style:
+        shown = f' s="{style}"'
+    else:
+        shown = ""
     if isinstance(value, bool):
         return f'<c t="b"{shown}><v>{int(value)}</v></c>'
     if isinstance(value, int | float) and math.isfinite(value):
         return f"<c{shown}><v>{value!r}</v></c>"
     if value is None or isinstance(value, float):
         return "<c/>"
-    text = value.isoformat(sep=" ") if isinstance(value, datetime) else str(value)
+    if isinstance(value, datetime):
+        text = value.isoformat(sep=" ")
+    else:
+        text = str(value)
     if isinstance(value, date) and not isinstance(value, datetime):
         text = value.isoformat()
     return f'<c t="inlineStr"{shown}><is><t xml:space="preserve">{_text(text)}</t></is></c>'

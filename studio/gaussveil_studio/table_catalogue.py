@@ -22,13 +22,25 @@ from gaussveil.files import PRIVATE, write_whole
 from gaussveil_studio.sample_table import NAME, sample_table
 from gaussveil_studio.settings import Settings, private_folder
 
-ENDINGS = (".csv.gz", ".csv", ".parquet", ".npy", ".xlsx", ".xlsm", ".xls", ".arrow", ".feather")
+ENDINGS = (
+    ".csv.gz",
+    ".csv",
+    ".parquet",
+    ".npy",
+    ".xlsx",
+    ".xlsm",
+    ".xls",
+    ".arrow",
+    ".feather",
+)
 MOST_LISTED = 500
 SAMPLE = "sample"
 MOST_UPLOADS = 32
 DEEPEST = 4
 CHUNK = 1 << 20
-MEANINGFUL = frozenset("*?[#")  # in an address these stand for other files or begin a table's name
+MEANINGFUL = frozenset(
+    "*?[#"
+)  # in an address these stand for other files or begin a table's name
 
 
 @dataclass(frozen=True)
@@ -57,13 +69,23 @@ class TableCatalogue:
         for index, address in enumerate(settings.tables):
             path = Path(address)
             if path.is_dir():
-                self._folders[f"folder-{len(self._folders)}"] = Path(_plain(str(path.resolve())))
+                self._folders[f"folder-{len(self._folders)}"] = Path(
+                    _plain(str(path.resolve()))
+                )
             elif "://" in address or "#" in address:
-                self._fixed.append(ListedTable(f"address-{index}", public_name(address), address))
+                self._fixed.append(
+                    ListedTable(f"address-{index}", public_name(address), address)
+                )
             elif path.is_file():
-                self._fixed.append(ListedTable(f"address-{index}", path.name, _plain(str(path.resolve()))))
+                self._fixed.append(
+                    ListedTable(
+                        f"address-{index}", path.name, _plain(str(path.resolve()))
+                    )
+                )
             else:
-                raise SourceError(f"--data {spoken_name(address)}: there is no such folder, file or table")
+                raise SourceError(
+                    f"--data {spoken_name(address)}: there is no such folder, file or table"
+                )
 
     def clear(self, in_use: Collection[str] = ()) -> None:
         """Remove what was uploaded, at the start what a killed server left, at the end our own.
@@ -86,7 +108,10 @@ class TableCatalogue:
         """Every table, uploads first."""
         found = [*self._uploads.values(), *self._fixed]
         for place, folder in self._folders.items():
-            found += [ListedTable(f"{place}/{name}", name, str(folder / name)) for name in _files(folder)]
+            found += [
+                ListedTable(f"{place}/{name}", name, str(folder / name))
+                for name in _files(folder)
+            ]
         return found[:MOST_LISTED]
 
     def find(self, identifier: str) -> ListedTable:
@@ -114,13 +139,17 @@ class TableCatalogue:
         if not ending:
             raise FormatError(f"a table must end in {', '.join(ENDINGS)}")
         if len(self._uploads) >= MOST_UPLOADS:
-            raise SourceError(f"there are {MOST_UPLOADS} uploads already; restart the studio to clear them")
+            raise SourceError(
+                f"there are {MOST_UPLOADS} uploads already; restart the studio to clear them"
+            )
         identifier = f"upload-{secrets.token_hex(8)}"
         # The ending says the format; the rest of the user's name is for the eye only.
         target = self._store / f"{identifier}{ending}"
         _plain(str(target))
         try:
-            with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+            with open(
+                os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
+            ) as stream:
                 shutil.copyfileobj(content, stream, CHUNK)
         except OSError as error:
             target.unlink(missing_ok=True)
@@ -128,10 +157,14 @@ class TableCatalogue:
         if target.stat().st_size > self._limit:
             target.unlink()
             raise SourceError("the upload is too large")
-        from gaussveil.engines.whole_files import require_fitting  # loads what reads tables, which few servers need
+        from gaussveil.engines.whole_files import (
+            require_fitting,
+        )  # loads what reads tables, which few servers need
 
         try:
-            require_fitting(str(target))  # a small file may unpack to more than any memory
+            require_fitting(
+                str(target)
+            )  # a small file may unpack to more than any memory
         except GaussveilError:
             target.unlink()
             raise
@@ -142,7 +175,9 @@ class TableCatalogue:
         if SAMPLE not in self._uploads:
             target = self._store / f"{SAMPLE}.csv"
             write_whole(target, sample_table().read().decode(), PRIVATE)
-            self._uploads[SAMPLE] = ListedTable(SAMPLE, NAME, str(target), uploaded=True, sample=True)
+            self._uploads[SAMPLE] = ListedTable(
+                SAMPLE, NAME, str(target), uploaded=True, sample=True
+            )
         return self._uploads[SAMPLE]
 
     def _listed(self, table: ListedTable) -> ListedTable:
@@ -150,7 +185,11 @@ class TableCatalogue:
         content = _content(table.address)
         with self._lock:  # two may arrive at once
             for known in self._uploads.values():
-                if known.name == table.name and not known.sample and _content(known.address) == content:
+                if (
+                    known.name == table.name
+                    and not known.sample
+                    and _content(known.address) == content
+                ):
                     Path(table.address).unlink()
                     return known
             self._uploads[table.id] = table
@@ -165,7 +204,11 @@ def _content(path: str) -> bytes:
 def is_inside(folder: Path, name: str) -> bool:
     """Whether a name leads to a table below the folder, links followed."""
     parts = Path(name).parts
-    if Path(name).is_absolute() or any(part.startswith(".") for part in parts) or len(parts) > DEEPEST:
+    if (
+        Path(name).is_absolute()
+        or any(part.startswith(".") for part in parts)
+        or len(parts) > DEEPEST
+    ):
         return False
     if not MEANINGFUL.isdisjoint(name):
         return False
@@ -173,7 +216,11 @@ def is_inside(folder: Path, name: str) -> bool:
         target = (folder / name).resolve(strict=True)
     except (OSError, ValueError):
         return False
-    return target.is_relative_to(folder) and target.is_file() and target.name.lower().endswith(ENDINGS)
+    return (
+        target.is_relative_to(folder)
+        and target.is_file()
+        and target.name.lower().endswith(ENDINGS)
+    )
 
 
 def _files(folder: Path) -> list[str]:
@@ -181,9 +228,15 @@ def _files(folder: Path) -> list[str]:
     for place, folders, files in os.walk(folder):
         below = Path(place).relative_to(folder)
         folders[:] = (
-            sorted(name for name in folders if not name.startswith(".")) if len(below.parts) < DEEPEST - 1 else []
+            sorted(name for name in folders if not name.startswith("."))
+            if len(below.parts) < DEEPEST - 1
+            else []
         )
-        found += [str(below / name) for name in sorted(files) if is_inside(folder, str(below / name))]
+        found += [
+            str(below / name)
+            for name in sorted(files)
+            if is_inside(folder, str(below / name))
+        ]
         if len(found) >= MOST_LISTED:
             break
     return found
@@ -192,5 +245,7 @@ def _files(folder: Path) -> list[str]:
 def _plain(path: str) -> str:
     """A path that means itself; any other would lead to files that nobody named."""
     if not MEANINGFUL.isdisjoint(path):
-        raise SourceError("paths of tables and of --state must not hold any of * ? [ #: rename the folder or the file")
+        raise SourceError(
+            "paths of tables and of --state must not hold any of * ? [ #: rename the folder or the file"
+        )
     return path

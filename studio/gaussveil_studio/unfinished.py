@@ -28,9 +28,13 @@ def settled(stream: IO[bytes], content: bytes) -> None:
     os.fsync(stream.fileno())
 
 
-def note_unfinished(folder: Path, done: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+def note_unfinished(
+    folder: Path, done: Mapping[str, Any], files: Mapping[str, bytes]
+) -> None:
     """Note what will be told, and by which digests the files are known."""
-    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    digests = {
+        name: hashlib.sha256(content).hexdigest() for name, content in files.items()
+    }
     note = {"done": json_values(done, not_finite_as_null=True), "digests": digests}
     write_whole(folder / UNFINISHED, json.dumps(note, allow_nan=False), PRIVATE)
 
@@ -41,10 +45,14 @@ def recover(folder: Path) -> bool:
     recovered = False
     if note_path.is_file() and not (folder / DONE).exists():
         note = json.loads(note_path.read_text(encoding="utf-8"))
-        named = [_is_named(folder, name, digest) for name, digest in note["digests"].items()]
+        named = [
+            _is_named(folder, name, digest) for name, digest in note["digests"].items()
+        ]
         recovered = all(named)
         if recovered:
-            write_whole(folder / DONE, json.dumps(note["done"], allow_nan=False), PRIVATE)
+            write_whole(
+                folder / DONE, json.dumps(note["done"], allow_nan=False), PRIVATE
+            )
     for left in _hidden(folder):
         left.unlink(missing_ok=True)
     return recovered
@@ -65,7 +73,11 @@ def _is_named(folder: Path, name: str, digest: str) -> bool:
 
 
 def _hidden(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.name.startswith(".") and path.is_file())
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.name.startswith(".") and path.is_file()
+    )
 
 
 def _digest(path: Path) -> str:

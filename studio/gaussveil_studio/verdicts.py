@@ -32,8 +32,15 @@ NOT_CHECKED = "{}: what their sender says they are"
 def curve_of_file(path: str, times: int, points: int) -> dict[str, Any]:
     """The curve of a pair in a file, and the sliders that stand for it."""
     pair = read_pair(Path(path))
-    loss = pair if times == 1 else pair**times
-    return {"pair": coordinates(pair), "curve": curve(loss, points), "summary": summary(loss, 1e-6, 61)}
+    if times == 1:
+        loss = pair
+    else:
+        loss = pair**times
+    return {
+        "pair": coordinates(pair),
+        "curve": curve(loss, points),
+        "summary": summary(loss, 1e-6, 61),
+    }
 
 
 def enclose(pair: dict[str, Any], epsilon: float) -> dict[str, Any]:
@@ -47,7 +54,10 @@ def sampled(path: str, rows: int) -> dict[str, Any]:
 
     model = MixtureModel.read(path)
     drawn, which = model.sample(rows)
-    columns = {**dict(zip(model.columns, drawn.T)), model.label: np.array([str(model.classes[k]) for k in which])}
+    columns = {
+        **dict(zip(model.columns, drawn.T)),
+        model.label: np.array([str(model.classes[k]) for k in which]),
+    }
     return {"page": encode_columns(columns, ".csv").decode()}
 
 
@@ -64,7 +74,11 @@ def verify_release(folder: str) -> dict[str, Any]:
     name = json.loads((place / "done.json").read_text(encoding="utf-8"))["file"]
     ways = readings(name, (place / name).read_bytes())
     read = Certificate.read(place / "certificate.json")
-    return _verdict(read, verify_files(read, None, {name: ways} if ways else {}), [] if ways else [name])
+    return _verdict(
+        read,
+        verify_files(read, None, {name: ways} if ways else {}),
+        [] if ways else [name],
+    )
 
 
 def verify_certificate(path: str) -> dict[str, Any]:
@@ -75,7 +89,11 @@ def verify_certificate(path: str) -> dict[str, Any]:
         body, inside, others = unpacked(Path(path))
         read = Certificate.from_json(body)
         tables = _readable(inside)
-        return _verdict(read, verify_files(read, None, tables), [*others, *(inside.keys() - tables.keys())])
+        return _verdict(
+            read,
+            verify_files(read, None, tables),
+            [*others, *(inside.keys() - tables.keys())],
+        )
     read = Certificate.read(path)
     return _verdict(read, verify_files(read, None, {}), [])
 
@@ -89,10 +107,15 @@ def _readable(inside: Mapping[str, bytes]) -> dict[str, list[Cells]]:
     return tables
 
 
-def _verdict(read: Certificate, found: Verification, others: list[str]) -> dict[str, Any]:
+def _verdict(
+    read: Certificate, found: Verification, others: list[str]
+) -> dict[str, Any]:
     """What was found, in words."""
     words = {"refuted": "does not verify", "not decided": "not decided"}
-    verdict = words.get(found.outcome, "verified" if found.private else "verified, but it promises nothing")
+    verdict = words.get(
+        found.outcome,
+        "verified" if found.private else "verified, but it promises nothing",
+    )
     return {
         "checked": found.checked,
         "verdict": verdict,
@@ -106,7 +129,8 @@ def _verdict(read: Certificate, found: Verification, others: list[str]) -> dict[
         "signature": found.signature,
         "rests_on": found.rests_on,
         "problems": list(found.problems),
-        "explained": explained(read) + ([["Not checked", NOT_CHECKED.format(", ".join(others))]] if others else []),
+        "explained": explained(read)
+        + ([["Not checked", NOT_CHECKED.format(", ".join(others))]] if others else []),
         "certificate": read.to_dict(),
     }
 
@@ -115,9 +139,17 @@ def check_claim(path: str, times: int, epsilon: float, delta: float) -> dict[str
     """Whether a pair keeps a claimed (epsilon, delta): the upper end certifies, the lower end refutes."""
     claim = Claim.of((epsilon, delta))
     pair = read_pair(Path(path))
-    loss = pair if times == 1 else pair**times
+    if times == 1:
+        loss = pair
+    else:
+        loss = pair**times
     ends = enclosure(loss, claim.epsilon)
-    verdict = "holds" if claim.covers(ends["upper"]) else "refuted" if ends["lower"] > claim.delta else "undecided"
+    if claim.covers(ends["upper"]):
+        verdict = "holds"
+    elif ends["lower"] > claim.delta:
+        verdict = "refuted"
+    else:
+        verdict = "undecided"
     return {
         "verdict": verdict,
         "claim": {"epsilon": claim.epsilon, "delta": claim.delta},

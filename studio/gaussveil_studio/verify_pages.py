@@ -52,19 +52,34 @@ async def verify(request: Request) -> Response:
     return page(request, "verify.html")
 
 
-@router.post("/api/certificate", responses=REFUSALS, response_model=CertificateVerdict, tags=["verify"])
+@router.post(
+    "/api/certificate",
+    responses=REFUSALS,
+    response_model=CertificateVerdict,
+    tags=["verify"],
+)
 @given_work
 def certificate(
     request: Request,
     context: Context,
-    file: Annotated[UploadFile, File(description="A certificate, JSON, or a package.zip with one.")],
+    file: Annotated[
+        UploadFile, File(description="A certificate, JSON, or a package.zip with one.")
+    ],
 ) -> Response:
     """Recompute a certificate from its own contents and explain it."""
-    found = with_file(context, "certificate.json", file.file.read(), "verify_certificate", LIMIT_SECONDS)
+    found = with_file(
+        context,
+        "certificate.json",
+        file.file.read(),
+        "verify_certificate",
+        LIMIT_SECONDS,
+    )
     return answered(request, "piece_certificate.html", found)
 
 
-@router.post("/api/claim", responses=REFUSALS, response_model=ClaimVerdict, tags=["verify"])
+@router.post(
+    "/api/claim", responses=REFUSALS, response_model=ClaimVerdict, tags=["verify"]
+)
 @given_work
 def claim(
     request: Request,
@@ -75,6 +90,7 @@ def claim(
     times: Times = 1,
 ) -> Response:
     """Decide a claimed (epsilon, delta) of a pair by rigorous enclosures of both directions."""
-    body, asked = file.file.read(), {"times": times, "epsilon": epsilon, "delta": delta}
+    body = file.file.read()
+    asked = {"times": times, "epsilon": epsilon, "delta": delta}
     found = with_file(context, file.filename or "", body, "check_claim", **asked)
     return answered(request, "piece_claim.html", found)

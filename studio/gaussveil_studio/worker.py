@@ -24,10 +24,14 @@ from gaussveil_studio.spoken import FormRefusal
 
 IDLE_SECONDS = 120.0
 LIMIT_SECONDS = 120.0  # a busy machine takes its time to load a mechanism
-LIMIT_OF_GIVEN_WORK = 30.0  # pairs and certificates that somebody sends may be made to take for ever
+LIMIT_OF_GIVEN_WORK = (
+    30.0  # pairs and certificates that somebody sends may be made to take for ever
+)
 
 KINDS = {
-    kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, GaussveilError)
+    kind.code: kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, GaussveilError)
 }
 
 
@@ -62,7 +66,8 @@ class Worker:
             message = reply["error"]["message"]
             for path, name in called.items():
                 message = message.replace(path, name)
-            kind, field = KINDS.get(reply["error"]["code"], GaussveilError), reply["error"]["field"]
+            kind = KINDS.get(reply["error"]["code"], GaussveilError)
+            field = reply["error"]["field"]
             raise kind(message) if field is None else FormRefusal(message, field, kind)
         answer: dict[str, Any] = reply["answer"]
         return answer
@@ -93,7 +98,9 @@ class Worker:
             line = b""
         if line is None:
             self._end()
-            raise NumericalError(f"the task took longer than {seconds:g} seconds and was ended; nothing was spent")
+            raise NumericalError(
+                f"the task took longer than {seconds:g} seconds and was ended; nothing was spent"
+            )
         if not line:
             self._end()
             raise RuntimeError("the worker's process broke off")
@@ -143,4 +150,6 @@ def _read_line(handle: int, seconds: float) -> bytes | None:
         part = os.read(handle, 1 << 16)
         parts.append(part)
         if not part or part.endswith(b"\n"):
-            return b"".join(parts) if part else b""
+            if part:
+                return b"".join(parts)
+            return b""

@@ -41,16 +41,33 @@ def answer(line: bytes) -> dict[str, Any]:
     """Do the task of one line."""
     question = json.loads(line)
     try:
-        task = getattr(import_module(f"gaussveil_studio.{TASKS[question['task']]}"), question["task"])
+        task = getattr(
+            import_module(f"gaussveil_studio.{TASKS[question['task']]}"),
+            question["task"],
+        )
         return {"answer": task(**question["arguments"])}
     except GaussveilError as error:
-        return {"error": {"code": error.code, "message": str(error), "field": getattr(error, "field", None)}}
+        return {
+            "error": {
+                "code": error.code,
+                "message": str(error),
+                "field": getattr(error, "field", None),
+            }
+        }
 
 
-def quiet(kind: type[BaseException], _error: BaseException, place: TracebackType | None) -> None:
+def quiet(
+    kind: type[BaseException], _error: BaseException, place: TracebackType | None
+) -> None:
     """A mistake of ours ends the process; its kind and place are told, its words may hold values and are not."""
-    last = traceback.extract_tb(place)[-1] if place is not None else None
-    where = "" if last is None else f" at {last.filename}:{last.lineno}"
+    if place is not None:
+        last = traceback.extract_tb(place)[-1]
+    else:
+        last = None
+    if last is None:
+        where = ""
+    else:
+        where = f" at {last.filename}:{last.lineno}"
     print(f"unexpected {kind.__name__}{where}", file=sys.stderr)
 
 
@@ -61,7 +78,12 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin.buffer:
-        answers.write(json.dumps(json_values(answer(line), not_finite_as_null=True), allow_nan=False).encode() + b"\n")
+        answers.write(
+            json.dumps(
+                json_values(answer(line), not_finite_as_null=True), allow_nan=False
+            ).encode()
+            + b"\n"
+        )
         answers.flush()
 
 

@@ -17,8 +17,13 @@ def audit_charge(certificate: Certificate) -> Audit:
     """The pair, or the pair of every edge, that the certificate rests on."""
     (part,) = certificate.charge.parts
     if not isinstance(part.source, PrivacyLoss):
-        raise NumericalError("only charges that are pairs of Gaussians can be audited exactly")
-    loss = part.source if part.count == 1 else part.source**part.count
+        raise NumericalError(
+            "only charges that are pairs of Gaussians can be audited exactly"
+        )
+    if part.count == 1:
+        loss = part.source
+    else:
+        loss = part.source**part.count
     return audit(loss, claim=_claim(certificate))
 
 
@@ -34,7 +39,9 @@ def shortened(rows: Floats, row_norm: float) -> Floats:
     return np.asarray(rows * np.minimum(1.0, row_norm / np.maximum(length, 1e-300)))
 
 
-def audit_stream(certificate: Certificate, stream: MeterStream, readings: Floats) -> Audit:
+def audit_stream(
+    certificate: Certificate, stream: MeterStream, readings: Floats
+) -> Audit:
     """At every time of the meter's own readings, the promised event taken out: as many kW as there are to take."""
     energy = event_energies(stream, readings)
     loss = PrivacyLoss.from_terms(np.zeros((energy.size, 1)), 1.0, energy[:, None])
@@ -49,7 +56,9 @@ def event_energies(stream: MeterStream, readings: Floats) -> Floats:
     design = stream.design_
     length = design.hidden.samples
     starts = np.arange(readings.size - length + 1)
-    moved = np.minimum(readings[starts[:, None] + np.arange(length)], design.hidden.size)
+    moved = np.minimum(
+        readings[starts[:, None] + np.arange(length)], design.hidden.size
+    )
     quadratic = toeplitz(design.filter.ratio_lags(length))
     total = np.einsum("ki,ij,kj->k", moved, quadratic, moved)
     for register in design.registers:

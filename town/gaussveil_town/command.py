@@ -25,7 +25,9 @@ DAYS = 21
 
 def simulated_town(homes: int, seed: int) -> tuple[Readings, str]:
     """Readings of homes that nobody lives in, and where they come from, in words."""
-    return simulate_households(homes, DAYS, seed=seed), f"{SIMULATED} of {homes} homes (seed {seed})"
+    return simulate_households(
+        homes, DAYS, seed=seed
+    ), f"{SIMULATED} of {homes} homes (seed {seed})"
 
 
 def answer(
@@ -44,13 +46,25 @@ def answer(
     check_targets(*(out / name for name in NAMES), inputs=[private_input], force=True)
     if not json:
         _welcome(source, readings, ledger)
-    generator = None if noise_seed is None else SeededGenerator(noise_seed)
+    if noise_seed is None:
+        generator = None
+    else:
+        generator = SeededGenerator(noise_seed)
     with shown_progress(not json and sys.stderr.isatty(), "working") as progress:
-        run = run_town(readings, ledger, source=source, generator=generator, progress=progress)
-        files = write_run(run, out, ledger, f"Made by gaussveil {__version__} with `gaussveil demo`.")
+        run = run_town(
+            readings, ledger, source=source, generator=generator, progress=progress
+        )
+        files = write_run(
+            run, out, ledger, f"Made by gaussveil {__version__} with `gaussveil demo`."
+        )
     if picture is not None:
         town = run.releases
-        save(overview_figure(town.profile, town.forecasts[-1], town.synthetic, town.spending), picture)
+        save(
+            overview_figure(
+                town.profile, town.forecasts[-1], town.synthetic, town.spending
+            ),
+            picture,
+        )
     if curves is not None:
         save(compared_curves(example_panels(), DELTA, labelled=LABELLED), curves)
     if json:
@@ -61,8 +75,12 @@ def answer(
 
 def _welcome(source: str, readings: Readings, ledger: Path) -> None:
     days = readings.count // readings.steps_per_day
-    print_line(f"{source}: {len(readings)} homes, {days} days of {readings.step_minutes}-minute readings")
-    print_line(f"new ledger: {ledger}; three accounts, every release is debited before its noise is drawn")
+    print_line(
+        f"{source}: {len(readings)} homes, {days} days of {readings.step_minutes}-minute readings"
+    )
+    print_line(
+        f"new ledger: {ledger}; three accounts, every release is debited before its noise is drawn"
+    )
 
 
 def _tell(run: TownRun, files: TownFiles) -> None:
@@ -78,25 +96,43 @@ def _tell(run: TownRun, files: TownFiles) -> None:
         for item, audited in zip(town.checked, run.audits)
     ]
     print_line("")
-    print_table(("release", "promise", "recomputed delta", "certificate", "exact audit"), rows)
+    print_table(
+        ("release", "promise", "recomputed delta", "certificate", "exact audit"), rows
+    )
     spent = [
-        (item.account, str(item.releases), f"{item.summed_epsilon:.3g}", f"{item.exact_epsilon:.4g}")
+        (
+            item.account,
+            str(item.releases),
+            f"{item.summed_epsilon:.3g}",
+            f"{item.exact_epsilon:.4g}",
+        )
         for item in town.spending
     ]
     print_line("")
     print_table(("account", "releases", "epsilon summed", "composed exactly"), spent)
-    print_line(f"budget of each account: epsilon {town.spending[0].budget[0]:g}, delta {town.spending[0].budget[1]:g}")
+    print_line(
+        f"budget of each account: epsilon {town.spending[0].budget[0]:g}, delta {town.spending[0].budget[1]:g}"
+    )
     print_line("")
-    print_line(f"to share:      {files.report}, {files.synthetic}, {files.certificates[0].parent}/")
-    print_line(f"for you alone: {files.private_page} (the truth beside every release; contains private data)")
+    print_line(
+        f"to share:      {files.report}, {files.synthetic}, {files.certificates[0].parent}/"
+    )
+    print_line(
+        f"for you alone: {files.private_page} (the truth beside every release; contains private data)"
+    )
     # After `make demo` the command lies in .venv and not on the path.
-    command = "gaussveil" if shutil.which("gaussveil") else sys.argv[0]
+    if shutil.which("gaussveil"):
+        command = "gaussveil"
+    else:
+        command = sys.argv[0]
     print_line(f"next: {command} verify {files.certificates[0]}")
 
 
 def _audited(found: Audit) -> str:
     count = len(found.log_delta)
-    return f"{count} neighbour{'' if count == 1 else 's'}: {found.verdict.split('-')[0]}"
+    return (
+        f"{count} neighbour{'' if count == 1 else 's'}: {found.verdict.split('-')[0]}"
+    )
 
 
 def _answer(run: TownRun, files: TownFiles) -> dict[str, object]:

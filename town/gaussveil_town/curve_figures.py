@@ -33,19 +33,40 @@ def tradeoff_curves(losses: Named, points: int = 201) -> Figure:
     # Denser near both ends, where the curves bend.
     type_one = (1.0 - np.cos(np.linspace(0.0, np.pi, points))) / 2.0
     with drawing(4.6, 4.4) as (figure, axes):
-        axes.plot([0.0, 1.0], [1.0, 0.0], color=FAINT, linewidth=0.9, linestyle=(0, (1, 2)))
+        axes.plot(
+            [0.0, 1.0], [1.0, 0.0], color=FAINT, linewidth=0.9, linestyle=(0, (1, 2))
+        )
         axes.text(
-            0.62, 0.40, "nothing learnt", color=FAINT, fontsize=8, rotation=-45, rotation_mode="anchor", ha="center"
+            0.62,
+            0.40,
+            "nothing learnt",
+            color=FAINT,
+            fontsize=8,
+            rotation=-45,
+            rotation_mode="anchor",
+            ha="center",
         )
         for index, (name, loss) in enumerate(losses):
-            axes.plot(type_one, loss.tradeoff(type_one), color=SERIES[index % len(SERIES)], label=name)
-        axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), xlabel="false alarms (type I error)", aspect="equal")
+            axes.plot(
+                type_one,
+                loss.tradeoff(type_one),
+                color=SERIES[index % len(SERIES)],
+                label=name,
+            )
+        axes.set(
+            xlim=(0.0, 1.0),
+            ylim=(0.0, 1.0),
+            xlabel="false alarms (type I error)",
+            aspect="equal",
+        )
         axes.set_title("missed detections (type II error)")
         axes.legend(loc="upper right")
         return figure
 
 
-def compared_curves(panels: Sequence[Comparison], delta: float = 1e-6, labelled: int = 0) -> Figure:
+def compared_curves(
+    panels: Sequence[Comparison], delta: float = 1e-6, labelled: int = 0
+) -> Figure:
     """Draw each loss in its own panel, exact both ways, beside the Renyi bound; mark both epsilons at delta.
 
     The lines are named in one panel only, `labelled`: choose one whose lines lie well apart.
@@ -53,12 +74,22 @@ def compared_curves(panels: Sequence[Comparison], delta: float = 1e-6, labelled:
     with house_style():
         columns = 2
         rows = -(-len(panels) // columns)
-        figure = Figure(figsize=(7.6, 2.95 * rows), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
+        figure = Figure(
+            figsize=(7.6, 2.95 * rows),
+            layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12),
+        )
         grid = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
         for index, (axes, panel) in enumerate(zip(grid, panels)):
             lines = _compare(axes, panel, SERIES[index % len(SERIES)], delta)
             if index % columns == 0:
-                axes.annotate("delta", (0.0, 1.0), (-8, 10), "axes fraction", "offset points", ha="right")
+                axes.annotate(
+                    "delta",
+                    (0.0, 1.0),
+                    (-8, 10),
+                    "axes fraction",
+                    "offset points",
+                    ha="right",
+                )
             if index == labelled:
                 _name_lines(axes, SERIES[index % len(SERIES)], lines)
         for axes in grid[len(panels) :]:
@@ -66,12 +97,17 @@ def compared_curves(panels: Sequence[Comparison], delta: float = 1e-6, labelled:
         return figure
 
 
-def _compare(axes: Axes, panel: Comparison, colour: str, delta: float) -> tuple[Floats, Floats, Floats, Floats]:
-    exact, bound = float(panel.loss.dp_epsilon(delta)), renyi_epsilon(panel.loss, delta)
+def _compare(
+    axes: Axes, panel: Comparison, colour: str, delta: float
+) -> tuple[Floats, Floats, Floats, Floats]:
+    exact = float(panel.loss.dp_epsilon(delta))
+    bound = renyi_epsilon(panel.loss, delta)
     right = max(1.15 * bound, float(panel.loss.dp_epsilon(FLOOR)))
     epsilons = np.linspace(0.0, right, 181)
-    forward, backward = panel.loss.delta(epsilons), panel.loss.reversed().delta(epsilons)
-    worse, better = drawn(np.maximum(forward, backward)), drawn(np.minimum(forward, backward))
+    forward = panel.loss.delta(epsilons)
+    backward = panel.loss.reversed().delta(epsilons)
+    worse = drawn(np.maximum(forward, backward))
+    better = drawn(np.minimum(forward, backward))
     renyi = drawn(renyi_delta(panel.loss, epsilons))
 
     axes.fill_between(epsilons, worse, renyi, color=colour, alpha=0.13, linewidth=0)
@@ -82,17 +118,36 @@ def _compare(axes: Axes, panel: Comparison, colour: str, delta: float) -> tuple[
 
     axes.plot([exact, bound], [delta, delta], color=INK, linewidth=0.9)
     for epsilon, ink in ((exact, colour), (bound, FAINT)):
-        axes.plot(epsilon, delta, "o", markersize=5, color=ink, markeredgecolor=INK, markeredgewidth=0.8, zorder=5)
+        axes.plot(
+            epsilon,
+            delta,
+            "o",
+            markersize=5,
+            color=ink,
+            markeredgecolor=INK,
+            markeredgewidth=0.8,
+            zorder=5,
+        )
     _write(axes, f"{exact:.3g}", (exact, delta), (-6, -9), "right", INK, "bold")
     _write(axes, f"{bound:.3g}", (bound, delta), (6, 9), "left", FAINT)
     axes.set_title(panel.title, pad=22.0, color=INK, fontweight="bold")
-    axes.annotate(panel.subtitle, (0.0, 1.0), (0, 10), "axes fraction", "offset points", fontsize=8, color=FAINT)
+    axes.annotate(
+        panel.subtitle,
+        (0.0, 1.0),
+        (0, 10),
+        "axes fraction",
+        "offset points",
+        fontsize=8,
+        color=FAINT,
+    )
     axes.set_xlabel("epsilon")
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
     return epsilons, worse, better, renyi
 
 
-def _name_lines(axes: Axes, colour: str, lines: tuple[Floats, Floats, Floats, Floats]) -> None:
+def _name_lines(
+    axes: Axes, colour: str, lines: tuple[Floats, Floats, Floats, Floats]
+) -> None:
     """Name the lines where they run, instead of a legend."""
     epsilons, worse, better, renyi = lines
     for text, line, level, shift, side, ink in (
@@ -100,7 +155,14 @@ def _name_lines(axes: Axes, colour: str, lines: tuple[Floats, Floats, Floats, Fl
         ("other direction", better, 1e-8, (-6.0, -3.0), "right", colour),
         ("Rényi bound", renyi, 1e-4, (7.0, 2.0), "left", FAINT),
     ):
-        _write(axes, text, (float(np.interp(-level, -line, epsilons)), level), shift, side, ink)
+        _write(
+            axes,
+            text,
+            (float(np.interp(-level, -line, epsilons)), level),
+            shift,
+            side,
+            ink,
+        )
 
 
 def _write(
@@ -115,5 +177,14 @@ def _write(
     # The halo keeps text readable where it crosses a line.
     halo = [withStroke(linewidth=2.5, foreground=PAPER)]
     axes.annotate(
-        text, at, shift, "data", "offset points", ha=side, va="center", color=ink, weight=weight, path_effects=halo
+        text,
+        at,
+        shift,
+        "data",
+        "offset points",
+        ha=side,
+        va="center",
+        color=ink,
+        weight=weight,
+        path_effects=halo,
     )

@@ -10,7 +10,14 @@ import typer
 from gaussveil.cli.asked import with_options
 from gaussveil.cli.files import check_targets
 from gaussveil.cli.options import Json
-from gaussveil.cli.tables import TABLE_HELP, Engine, EngineOption, HomesTable, local_file, table_name
+from gaussveil.cli.tables import (
+    TABLE_HELP,
+    Engine,
+    EngineOption,
+    HomesTable,
+    local_file,
+    table_name,
+)
 from gaussveil.errors import ParameterError
 
 MOST_HOMES = 5000
@@ -19,16 +26,31 @@ MOST_HOMES = 5000
 @with_options
 def demo(
     table: HomesTable,
-    out: Annotated[Path, typer.Option(help="Folder for the report, the ledger and all other files.")] = Path("out"),
-    data: Annotated[str | None, typer.Option(help=f"Your own readings instead. {TABLE_HELP}")] = None,
+    out: Annotated[
+        Path,
+        typer.Option(help="Folder for the report, the ledger and all other files."),
+    ] = Path("out"),
+    data: Annotated[
+        str | None, typer.Option(help=f"Your own readings instead. {TABLE_HELP}")
+    ] = None,
     homes: Annotated[int, typer.Option(help="Homes of the simulated town.")] = 1000,
     seed: Annotated[int, typer.Option(help="Which simulated town.")] = 7,
     engine: EngineOption = Engine.duckdb,
     repeatable: Annotated[
-        bool, typer.Option("--repeatable", help="Draw the noise from the seed too: no privacy, the same pictures.")
+        bool,
+        typer.Option(
+            "--repeatable",
+            help="Draw the noise from the seed too: no privacy, the same pictures.",
+        ),
     ] = False,
-    picture: Annotated[Path | None, typer.Option(help="Also write the overview picture (.svg, .png or .pdf).")] = None,
-    curves: Annotated[Path | None, typer.Option(help="Also write the privacy curves (.svg, .png or .pdf).")] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(help="Also write the overview picture (.svg, .png or .pdf)."),
+    ] = None,
+    curves: Annotated[
+        Path | None,
+        typer.Option(help="Also write the privacy curves (.svg, .png or .pdf)."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Do a utility's whole job on a town: average day, forecast, mixture, stream and sketch, audited and accounted for.
@@ -40,13 +62,20 @@ def demo(
     Example: gaussveil demo --data readings.parquet --out town
     """
     if not 8 <= homes <= MOST_HOMES:
-        raise ParameterError(f"--homes must lie between 8 and {MOST_HOMES}. Got {homes}.")
+        raise ParameterError(
+            f"--homes must lie between 8 and {MOST_HOMES}. Got {homes}."
+        )
     if repeatable and data is not None:
-        raise ParameterError("--repeatable draws noise that protects nobody: it is for simulated towns, not for --data")
+        raise ParameterError(
+            "--repeatable draws noise that protects nobody: it is for simulated towns, not for --data"
+        )
 
     from gaussveil_town.command import answer, simulated_town
 
-    private_input = None if data is None else local_file(data)
+    if data is None:
+        private_input = None
+    else:
+        private_input = local_file(data)
     check_targets(picture, curves, inputs=[private_input], force=True)
     if data is None:
         readings, source = simulated_town(homes, seed)

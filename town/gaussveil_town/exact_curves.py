@@ -26,7 +26,9 @@ def example_panels() -> list[Comparison]:
     together = compose(shift, sketch, forecast) ** TIMES
     return [
         Comparison("A mean moves", "N(0.25, 1) against N(0, 1)", shift),
-        Comparison("A covariance grows", "8 coordinates, variance 1.05 against 1", sketch),
+        Comparison(
+            "A covariance grows", "8 coordinates, variance 1.05 against 1", sketch
+        ),
         Comparison("Both at once", "3 correlated coordinates", forecast),
         Comparison("All three, ten times", "30 releases composed exactly", together),
     ]
@@ -34,7 +36,14 @@ def example_panels() -> list[Comparison]:
 
 def compared_epsilons(panels: list[Comparison]) -> list[tuple[str, float, float]]:
     """Title, exact epsilon and Renyi bound of every panel, at `DELTA`, the worse of both directions."""
-    return [(panel.title, float(panel.loss.dp_epsilon(DELTA)), renyi_epsilon(panel.loss, DELTA)) for panel in panels]
+    return [
+        (
+            panel.title,
+            float(panel.loss.dp_epsilon(DELTA)),
+            renyi_epsilon(panel.loss, DELTA),
+        )
+        for panel in panels
+    ]
 
 
 def curve_sections() -> tuple[Section, ...]:
@@ -53,7 +62,10 @@ def curve_sections() -> tuple[Section, ...]:
     )
     table = Table(
         columns=("", "exact epsilon", "Rényi bound", "overstated by"),
-        rows=[(t, f"{e:.4f}", f"{b:.4f}", f"{b / e - 1:.0%}") for t, e, b in compared_epsilons(panels)],
+        rows=[
+            (t, f"{e:.4f}", f"{b:.4f}", f"{b / e - 1:.0%}")
+            for t, e, b in compared_epsilons(panels)
+        ],
         caption=f"Epsilon at delta = {delta}, the worse of both directions",
     )
     return (

@@ -34,13 +34,31 @@ def draw_budget(axes: Axes, spending: Sequence[Spending]) -> None:
     for index, item in enumerate(spending):
         bars: tuple[tuple[str, float, float, dict[str, Any], dict[str, Any]], ...] = (
             ("summed", item.summed_epsilon, index - 0.19, hollow, {"color": FAINT}),
-            ("exact", item.exact_epsilon, index + 0.19, {"color": SERIES[index % len(SERIES)]}, {"fontweight": "bold"}),
+            (
+                "exact",
+                item.exact_epsilon,
+                index + 0.19,
+                {"color": SERIES[index % len(SERIES)]},
+                {"fontweight": "bold"},
+            ),
         )
         for word, epsilon, place, bar, text in bars:
             axes.barh(place, epsilon, 0.32, **bar)
             note = f"{epsilon:.2f} {word}"
-            axes.annotate(note, (epsilon, place), (4, 0), "data", "offset points", va="center", fontsize=8, **text)
-    axes.set_yticks(range(len(spending)), ["\n".join(item.account.rsplit(" ", 1)) for item in spending])
+            axes.annotate(
+                note,
+                (epsilon, place),
+                (4, 0),
+                "data",
+                "offset points",
+                va="center",
+                fontsize=8,
+                **text,
+            )
+    axes.set_yticks(
+        range(len(spending)),
+        ["\n".join(item.account.rsplit(" ", 1)) for item in spending],
+    )
     axes.set_ylim(len(spending) - 0.5, -0.5)
     axes.set_xlim(0.0, 1.4 * max(item.summed_epsilon for item in spending))
     axes.grid(axis="y", visible=False)
@@ -56,7 +74,10 @@ def profile_figure(profile: Any) -> Figure:
 
 def draw_profile(axes: Axes, profile: Any) -> None:
     """The same inside a panel."""
-    hours, kw, low, high = (np.asarray(profile[name]) for name in ("hour", "mean_kw", "mean_kw_low", "mean_kw_high"))
+    hours, kw, low, high = (
+        np.asarray(profile[name])
+        for name in ("hour", "mean_kw", "mean_kw_low", "mean_kw_high")
+    )
     axes.fill_between(hours + 0.5, low, high, color=SERIES[3], alpha=0.2, linewidth=0)
     axes.plot(hours + 0.5, kw, color=SERIES[3])
     axes.set(xlim=(0.0, 24.0), xlabel="hour of the day")
@@ -64,13 +85,23 @@ def draw_profile(axes: Axes, profile: Any) -> None:
 
 
 def evenings_figure(
-    forecasts: Sequence[PrivateForecast], plain: Sequence[Floats] = (), truth: Sequence[Floats] = ()
+    forecasts: Sequence[PrivateForecast],
+    plain: Sequence[Floats] = (),
+    truth: Sequence[Floats] = (),
 ) -> Figure:
     """One panel per forecast; with the plain forecasts and the truth it is for the owner alone."""
-    with drawing(WIDTH, 2.9, 1, len(forecasts), sharey=True, squeeze=False) as (figure, panels):
+    with drawing(WIDTH, 2.9, 1, len(forecasts), sharey=True, squeeze=False) as (
+        figure,
+        panels,
+    ):
         panels = panels[0]
         for index, (axes, forecast) in enumerate(zip(panels, forecasts)):
-            draw_evening(axes, forecast, plain[index] if plain else None, truth[index] if truth else None)
+            draw_evening(
+                axes,
+                forecast,
+                plain[index] if plain else None,
+                truth[index] if truth else None,
+            )
             axes.set_title(_day_name(forecast.times[0]))
         if plain or truth:
             legend_above(figure, panels[0])
@@ -78,27 +109,62 @@ def evenings_figure(
 
 
 def draw_evening(
-    axes: Axes, forecast: PrivateForecast, plain: Floats | None = None, truth: Floats | None = None
+    axes: Axes,
+    forecast: PrivateForecast,
+    plain: Floats | None = None,
+    truth: Floats | None = None,
 ) -> None:
     """A forecast with its band inside a panel."""
     hours = _hours(forecast.times)
-    axes.fill_between(hours, forecast.lower_kw, forecast.upper_kw, color=SERIES[0], alpha=0.18, linewidth=0)
-    axes.plot(hours, forecast.kw, color=SERIES[0], marker="o", markersize=3, label="released")
+    axes.fill_between(
+        hours,
+        forecast.lower_kw,
+        forecast.upper_kw,
+        color=SERIES[0],
+        alpha=0.18,
+        linewidth=0,
+    )
+    axes.plot(
+        hours, forecast.kw, color=SERIES[0], marker="o", markersize=3, label="released"
+    )
     if plain is not None:
-        axes.plot(hours, plain, color=INK, linestyle="--", linewidth=1.2, label="plain forecast")
+        axes.plot(
+            hours,
+            plain,
+            color=INK,
+            linestyle="--",
+            linewidth=1.2,
+            label="plain forecast",
+        )
     if truth is not None:
-        axes.plot(hours, np.maximum(truth, 0.01), color=SERIES[1], linewidth=1.2, label="truth")
+        axes.plot(
+            hours,
+            np.maximum(truth, 0.01),
+            color=SERIES[1],
+            linewidth=1.2,
+            label="truth",
+        )
     _log_kw(axes)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("hour of the day")
 
 
-def days_figure(model: MixtureModel, rows: Floats, kinds: NDArray[np.int64], truth: Sequence[Floats] = ()) -> Figure:
+def days_figure(
+    model: MixtureModel,
+    rows: Floats,
+    kinds: NDArray[np.int64],
+    truth: Sequence[Floats] = (),
+) -> Figure:
     """One panel per kind of day: spread of synthetic days; `truth` holds the quantiles 5, 50, 95 % of the real ones."""
-    with drawing(WIDTH, 2.9, 1, len(model.classes), sharey=True, squeeze=False) as (figure, panels):
+    with drawing(WIDTH, 2.9, 1, len(model.classes), sharey=True, squeeze=False) as (
+        figure,
+        panels,
+    ):
         panels = panels[0]
         for index, (axes, name) in enumerate(zip(panels, model.classes)):
-            draw_days(axes, rows[kinds == index], index, truth[index] if truth else None)
+            draw_days(
+                axes, rows[kinds == index], index, truth[index] if truth else None
+            )
             axes.set_title(f"{name}s")
         panels[0].set_ylabel("kW")
         if truth:
@@ -106,7 +172,9 @@ def days_figure(model: MixtureModel, rows: Floats, kinds: NDArray[np.int64], tru
         return figure
 
 
-def draw_days(axes: Axes, rows: Floats, index: int, truth: Floats | None = None) -> None:
+def draw_days(
+    axes: Axes, rows: Floats, index: int, truth: Floats | None = None
+) -> None:
     """Quantiles of days, given in log kW, inside a panel."""
     colour = SERIES[index % len(SERIES)]
     count = rows.shape[1]
@@ -114,8 +182,12 @@ def draw_days(axes: Axes, rows: Floats, index: int, truth: Floats | None = None)
     if len(rows):
         for low, high, strength in BANDS:
             below, above = np.exp(np.percentile(rows, [low, high], axis=0))
-            axes.fill_between(hours, below, above, color=colour, alpha=strength, linewidth=0)
-        axes.plot(hours, np.exp(np.median(rows, axis=0)), color=colour, label="synthetic")
+            axes.fill_between(
+                hours, below, above, color=colour, alpha=strength, linewidth=0
+            )
+        axes.plot(
+            hours, np.exp(np.median(rows, axis=0)), color=colour, label="synthetic"
+        )
     if truth is not None:
         for line, quantile in zip(np.exp(truth), ("5 %", "median", "95 %")):
             middle = quantile == "median"
@@ -132,17 +204,28 @@ def draw_days(axes: Axes, rows: Floats, index: int, truth: Floats | None = None)
     axes.set_xticks(range(0, 25, 6))
 
 
-def stream_figure(times: Times, kw: Floats, day_kwh: Floats, truth: Floats | None = None) -> Figure:
+def stream_figure(
+    times: Times, kw: Floats, day_kwh: Floats, truth: Floats | None = None
+) -> Figure:
     """Private readings of the last days, and the energy of every day; with the true readings for the owner alone."""
     with drawing(WIDTH, 2.9, 1, 2, width_ratios=(1.2, 1.0)) as (figure, (left, right)):
         per_day = kw.size // max(day_kwh.size, 1)
         shown = slice(-SHOWN_DAYS * per_day, None)
-        hours = np.asarray((times[shown] - times[shown][0]) / np.timedelta64(1, "h"), dtype=np.float64)
+        hours = np.asarray(
+            (times[shown] - times[shown][0]) / np.timedelta64(1, "h"), dtype=np.float64
+        )
         left.plot(hours, kw[shown], color=SERIES[2], linewidth=0.8, label="private")
-        left.set(xlabel=f"hours from {str(times[shown][0]).replace('T', ' ')}", xlim=(0.0, 24.0 * SHOWN_DAYS))
+        left.set(
+            xlabel=f"hours from {str(times[shown][0]).replace('T', ' ')}",
+            xlim=(0.0, 24.0 * SHOWN_DAYS),
+        )
         left.set_xticks(range(0, 24 * SHOWN_DAYS + 1, 12))
         left.set_title("readings, kW")
-        draw_energies(right, day_kwh, None if truth is None else truth.reshape(-1, per_day).mean(axis=1) * 24.0)
+        draw_energies(
+            right,
+            day_kwh,
+            None if truth is None else truth.reshape(-1, per_day).mean(axis=1) * 24.0,
+        )
         if truth is not None:
             left.plot(hours, truth[shown], color=INK, linewidth=1.2, label="true")
             legend_above(figure, left)
@@ -154,25 +237,53 @@ def draw_energies(axes: Axes, day_kwh: Floats, truth: Floats | None = None) -> N
     days = np.arange(1, day_kwh.size + 1)
     axes.bar(days, day_kwh, 0.7, color=SERIES[2], label="private")
     if truth is not None:
-        axes.plot(days, truth, "_", color=INK, markersize=9, markeredgewidth=1.8, label="true")
+        axes.plot(
+            days, truth, "_", color=INK, markersize=9, markeredgewidth=1.8, label="true"
+        )
     axes.axhline(0.0, color=FAINT, linewidth=0.8)
     axes.set_xlabel("day")
     axes.set_title("energy of every day, kWh")
 
 
-def sketch_figure(sketch: Sketch, truth: Floats | None = None, clipped: Floats | None = None) -> Figure:
+def sketch_figure(
+    sketch: Sketch, truth: Floats | None = None, clipped: Floats | None = None
+) -> Figure:
     """Diagonal of the Gram matrix with two standard errors; the true one, and that of clipped rows, for the owner."""
     found = sketch.gram()
-    value, error = np.diagonal(found.value), np.diagonal(found.standard_error)
+    value = np.diagonal(found.value)
+    error = np.diagonal(found.standard_error)
     places = np.arange(len(sketch.columns))
     with drawing(WIDTH, 2.7) as (figure, axes):
         axes.errorbar(
-            places, value, 2 * error, fmt="o", color=SERIES[3], markersize=5, linewidth=1.6, capsize=4, label="estimate"
+            places,
+            value,
+            2 * error,
+            fmt="o",
+            color=SERIES[3],
+            markersize=5,
+            linewidth=1.6,
+            capsize=4,
+            label="estimate",
         )
         if clipped is not None:
-            axes.plot(places, clipped, "x", color=INK, markersize=6, label="true, clipped rows")
+            axes.plot(
+                places,
+                clipped,
+                "x",
+                color=INK,
+                markersize=6,
+                label="true, clipped rows",
+            )
         if truth is not None:
-            axes.plot(places, truth, "_", color=SERIES[1], markersize=12, markeredgewidth=1.8, label="true, all of it")
+            axes.plot(
+                places,
+                truth,
+                "_",
+                color=SERIES[1],
+                markersize=12,
+                markeredgewidth=1.8,
+                label="true, all of it",
+            )
         axes.axhline(0.0, color=FAINT, linewidth=0.8)
         axes.set_xticks(places, sketch.columns)
         axes.set_title("second moment of log power, summed over the homes")
@@ -181,7 +292,9 @@ def sketch_figure(sketch: Sketch, truth: Floats | None = None, clipped: Floats |
         return figure
 
 
-def overview_figure(profile: Any, forecast: PrivateForecast, rows: Floats, spending: Sequence[Spending]) -> Figure:
+def overview_figure(
+    profile: Any, forecast: PrivateForecast, rows: Floats, spending: Sequence[Spending]
+) -> Figure:
     """The demo in one picture: the town's day, a forecast, synthetic days, and what was spent."""
     with drawing(7.6, 5.4, 2, 2) as (figure, grid):
         figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr, call-arg]
@@ -190,7 +303,12 @@ def overview_figure(profile: Any, forecast: PrivateForecast, rows: Floats, spend
         draw_evening(panels[1], forecast)
         draw_days(panels[2], rows, 1)
         draw_budget(panels[3], spending)
-        titles = ("The town's average day", "A private forecast of one home", "Synthetic days", "What it cost, exactly")
+        titles = (
+            "The town's average day",
+            "A private forecast of one home",
+            "Synthetic days",
+            "What it cost, exactly",
+        )
         notes = (
             "mean kW by hour; the band holds the true one with 95 %",
             "kW, with the band for a reading",
@@ -199,7 +317,15 @@ def overview_figure(profile: Any, forecast: PrivateForecast, rows: Floats, spend
         )
         for axes, title, note in zip(panels, titles, notes):
             axes.set_title(title, pad=22.0, color=INK, fontweight="bold")
-            axes.annotate(note, (0.0, 1.0), (0, 10), "axes fraction", "offset points", fontsize=8, color=FAINT)
+            axes.annotate(
+                note,
+                (0.0, 1.0),
+                (0, 10),
+                "axes fraction",
+                "offset points",
+                fontsize=8,
+                color=FAINT,
+            )
         return figure
 
 
@@ -217,5 +343,13 @@ def _hours(times: Times) -> Floats:
 
 def _day_name(time: np.datetime64) -> str:
     day = time.astype("datetime64[D]")
-    name = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+    name = (
+        "Monday",
+        "Tuesday",
+        "Wednesday",
+        "Thursday",
+        "Friday",
+        "Saturday",
+        "Sunday",
+    )
     return f"{name[int((day.astype(int) + 3) % 7)]}, {day}"

@@ -52,12 +52,16 @@ def new_ledger(folder: Path, *, simulated: bool) -> Path:
                 f"{path}: an earlier run was debited here. Fresh noise on the same homes would spend again, and what "
                 "both tell adds up. Read the report that is there, or name another --out to spend knowingly"
             )
-    return folder / ("town.ledger" if not earlier else f"town-{len(earlier) + 1}.ledger")
+    return folder / (
+        "town.ledger" if not earlier else f"town-{len(earlier) + 1}.ledger"
+    )
 
 
 def _of_real_homes(path: Path) -> bool:
     book = Ledger(path)
-    return any(not book.terms(name).dataset.startswith(SIMULATED) for name in book.accounts())
+    return any(
+        not book.terms(name).dataset.startswith(SIMULATED) for name in book.accounts()
+    )
 
 
 def write_run(run: TownRun, folder: Path, ledger: Path, footer: str) -> TownFiles:
@@ -92,7 +96,11 @@ def _certificates(run: TownRun, folder: Path) -> list[Path]:
 
 def _synthetic(run: TownRun, path: Path) -> None:
     model = run.releases.model
-    kw, kinds = np.exp(run.releases.synthetic), run.releases.synthetic_kinds
+    kw = np.exp(run.releases.synthetic)
+    kinds = run.releases.synthetic_kinds
     header = ["kind", *(f"kW {name}" for name in model.columns)]
-    rows = ([model.classes[kind], *(f"{value:.4g}" for value in row)] for kind, row in zip(kinds, kw))
+    rows = (
+        [model.classes[kind], *(f"{value:.4g}" for value in row)]
+        for kind, row in zip(kinds, kw)
+    )
     write_whole(path, csv_text([header, *rows]))

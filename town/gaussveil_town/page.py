@@ -20,9 +20,14 @@ from gaussveil_town.figures import (
 from gaussveil_town.released import TownReleases
 
 
-def town_report(town: TownReleases, curves: Sequence[Section] = (), footer: str = "") -> Report:
+def town_report(
+    town: TownReleases, curves: Sequence[Section] = (), footer: str = ""
+) -> Report:
     """Lay the releases out with their pictures, what they cost, and their certificates; `curves` come last."""
-    note = " Drawn from a seed, so that it can be repeated: no privacy is promised." if town.repeatable else ""
+    if town.repeatable:
+        note = " Drawn from a seed, so that it can be repeated: no privacy is promised."
+    else:
+        note = ""
     return Report(
         title="What a town's meters may tell",
         summary=f"Five private releases from {town.source}, what they cost, and the proof of it.{note}",
@@ -47,7 +52,11 @@ def _profile(town: TownReleases) -> Section:
             "Mean power by hour over all homes; it hides whether a home is in the town at all, with all that it drew. "
             "How much a home may draw was not told: the bounds were learnt within the same budget.",
         ),
-        figure=svg(profile_figure(town.profile), "profile", "Mean power of the town by hour, with its band."),
+        figure=svg(
+            profile_figure(town.profile),
+            "profile",
+            "Mean power of the town by hour, with its band.",
+        ),
         caption=f"kW. {BAND}",
     )
 
@@ -70,12 +79,25 @@ def _budget(town: TownReleases) -> Section:
             "Every release was debited to a ledger before its noise was drawn. The usual way to add releases up is to "
             "sum their epsilons; the privacy losses composed exactly, at the same delta, come to less.",
             "The accounts promise different things to the same homes, so they stand side by side and are not added: "
-            + "; ".join(f'"{item.account}" hides {item.protects}' for item in town.spending)
+            + "; ".join(
+                f'"{item.account}" hides {item.protects}' for item in town.spending
+            )
             + ".",
         ),
-        figure=svg(budget_figure(town.spending), "budget", "Summed and exact epsilon of each account."),
+        figure=svg(
+            budget_figure(town.spending),
+            "budget",
+            "Summed and exact epsilon of each account.",
+        ),
         table=Table(
-            ("account", "releases", "summed epsilon", "exact epsilon", "less", "budget"),
+            (
+                "account",
+                "releases",
+                "summed epsilon",
+                "exact epsilon",
+                "less",
+                "budget",
+            ),
             rows,
             caption="Epsilon at the summed delta of the releases; for releases fixed in advance, as here.",
         ),
@@ -95,14 +117,21 @@ def _forecasts(town: TownReleases) -> Section:
             f"can hardly tell which of them it is. It keeps {kept:.2g} of the variance between their forecasts; "
             f"{meaning}.",
         ),
-        figure=svg(evenings_figure(town.forecasts), "evenings", "Three evening forecasts in kW with their bands."),
+        figure=svg(
+            evenings_figure(town.forecasts),
+            "evenings",
+            "Three evening forecasts in kW with their bands.",
+        ),
         caption=f"Power in kW on a log scale; the band holds a reading with probability "
         f"{town.forecasts[0].coverage:.0%}, on average over the cluster.",
     )
 
 
 def _days(town: TownReleases) -> Section:
-    weights = ", ".join(f"{name} {weight:.0%}" for name, weight in zip(town.model.classes, town.model.weights))
+    weights = ", ".join(
+        f"{name} {weight:.0%}"
+        for name, weight in zip(town.model.classes, town.model.weights)
+    )
     return Section(
         heading="A private mixture of load profiles, and synthetic days",
         paragraphs=(
@@ -139,7 +168,9 @@ def _stream(town: TownReleases) -> Section:
 def _register_errors(certificate: Certificate) -> str:
     """How far the registers are off, which is public."""
     known: Any = certificate.parameters
-    day, *_, month = (row["noise_sd"] * known["sample_period_hours"] for row in known["registers"])
+    day, *_, month = (
+        row["noise_sd"] * known["sample_period_hours"] for row in known["registers"]
+    )
     return (
         f"The register of a day is off by {day:.2g} kWh (standard deviation), that of 28 days by {month:.2g} kWh: much "
         "for a day, little for a bill by the month."
@@ -156,7 +187,9 @@ def _sketch(town: TownReleases) -> Section:
             f"component, the size of a home, carries {first / max(second, 1e-9):.1f} times as much as the next.",
         ),
         figure=svg(
-            sketch_figure(town.sketch), "sketch", "Second moments of log power by part of the day, with error bars."
+            sketch_figure(town.sketch),
+            "sketch",
+            "Second moments of log power by part of the day, with error bars.",
         ),
         caption="Sum over the homes of squared log power (less a public centre), with two standard errors.",
     )
@@ -183,10 +216,18 @@ def _certificates(town: TownReleases) -> Section:
             "the folder certificates.",
         ),
         facts=tuple(
-            (name, f"{found.adjacency}; {found.guarantee}; {found.charge.describe()}") for name, found in kinds.items()
+            (name, f"{found.adjacency}; {found.guarantee}; {found.charge.describe()}")
+            for name, found in kinds.items()
         ),
         table=Table(
-            ("release", "epsilon", "delta", "recomputed delta, at most", "certificate", "id"),
+            (
+                "release",
+                "epsilon",
+                "delta",
+                "recomputed delta, at most",
+                "certificate",
+                "id",
+            ),
             rows,
             caption="Recomputed: rigorous upper end, sampler included.",
         ),

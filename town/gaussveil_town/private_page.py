@@ -13,13 +13,20 @@ from gaussveil.audit import Audit
 from gaussveil.report.figures import svg
 from gaussveil.report.html import Report, Section, Table
 from gaussveil.typing import Floats
-from gaussveil_town.figures import days_figure, evenings_figure, sketch_figure, stream_figure
+from gaussveil_town.figures import (
+    days_figure,
+    evenings_figure,
+    sketch_figure,
+    stream_figure,
+)
 from gaussveil_town.released import TownReleases
 
 Audits = Sequence[tuple[str, Audit]]
 
 
-def town_private_report(town: TownReleases, private: PrivateDiagnostics, audits: Audits) -> Report:
+def town_private_report(
+    town: TownReleases, private: PrivateDiagnostics, audits: Audits
+) -> Report:
     """True values beside released ones, and what an exact auditor found on the real neighbours."""
     return Report(
         title=f"Diagnostics: {MARK}",
@@ -54,7 +61,10 @@ def _audits(audits: Audits) -> Section:
             "Stream: the promised event taken out at every time of the meter's own readings. Sketch: every home left "
             "out in turn. Delta is exact, both directions, at the promised epsilon.",
         ),
-        table=Table(("release", "neighbours", "promised delta", "worst delta found", "verdict"), rows),
+        table=Table(
+            ("release", "neighbours", "promised delta", "worst delta found", "verdict"),
+            rows,
+        ),
     )
 
 
@@ -62,17 +72,28 @@ def _evenings(town: TownReleases, plain: list[Floats], truth: list[Floats]) -> S
     released = np.concatenate([one.kw for one in town.forecasts])
     actual = np.concatenate(truth)
     inside = np.concatenate(
-        [(one.lower_kw <= came) & (came <= one.upper_kw) for one, came in zip(town.forecasts, truth)]
+        [
+            (one.lower_kw <= came) & (came <= one.upper_kw)
+            for one, came in zip(town.forecasts, truth)
+        ]
     )
     return Section(
         heading="Forecasts",
         facts=(
-            ("Error of the release", f"{_rmse(released, actual):.3g} kW, root mean square over the three evenings"),
-            ("Error of the plain forecast", f"{_rmse(np.concatenate(plain), actual):.3g} kW"),
+            (
+                "Error of the release",
+                f"{_rmse(released, actual):.3g} kW, root mean square over the three evenings",
+            ),
+            (
+                "Error of the plain forecast",
+                f"{_rmse(np.concatenate(plain), actual):.3g} kW",
+            ),
             ("Readings inside the band", f"{inside.mean():.0%} of {inside.size}"),
         ),
         figure=svg(
-            evenings_figure(town.forecasts, plain, truth), "evenings", "Released and plain forecasts, and the truth."
+            evenings_figure(town.forecasts, plain, truth),
+            "evenings",
+            "Released and plain forecasts, and the truth.",
         ),
     )
 
@@ -83,7 +104,9 @@ def _days(town: TownReleases, private: PrivateDiagnostics) -> Section:
     truth = [np.asarray(quantiles[str(name)]) for name in town.model.classes]
     return Section(
         heading="Synthetic days beside the real ones",
-        paragraphs=("Lines in ink: median, and 5 and 95 %, of the days that the mixture was fitted to.",),
+        paragraphs=(
+            "Lines in ink: median, and 5 and 95 %, of the days that the mixture was fitted to.",
+        ),
         facts=(
             (
                 "Divergence",
@@ -92,7 +115,9 @@ def _days(town: TownReleases, private: PrivateDiagnostics) -> Section:
             ),
         ),
         figure=svg(
-            days_figure(town.model, town.synthetic, town.synthetic_kinds, truth), "days", "Synthetic and real days."
+            days_figure(town.model, town.synthetic, town.synthetic_kinds, truth),
+            "days",
+            "Synthetic and real days.",
         ),
     )
 
@@ -103,22 +128,42 @@ def _stream(town: TownReleases, meter_kw: Floats) -> Section:
     return Section(
         heading="Stream",
         facts=(
-            ("Error of a reading", f"{_rmse(town.stream_kw, meter_kw):.3g} kW, root mean square"),
-            ("Error of a day's energy", f"{error:.3g} kWh, {error / daily.mean():.0%} of the mean day"),
-            ("Error of the total", f"{abs(town.day_kwh.sum() / daily.sum() - 1):.1%} over {daily.size} days"),
+            (
+                "Error of a reading",
+                f"{_rmse(town.stream_kw, meter_kw):.3g} kW, root mean square",
+            ),
+            (
+                "Error of a day's energy",
+                f"{error:.3g} kWh, {error / daily.mean():.0%} of the mean day",
+            ),
+            (
+                "Error of the total",
+                f"{abs(town.day_kwh.sum() / daily.sum() - 1):.1%} over {daily.size} days",
+            ),
         ),
         figure=svg(
-            stream_figure(town.stream_times, town.stream_kw, town.day_kwh, meter_kw), "stream", "Private and true."
+            stream_figure(town.stream_times, town.stream_kw, town.day_kwh, meter_kw),
+            "stream",
+            "Private and true.",
         ),
     )
 
 
 def _sketch(town: TownReleases, private: PrivateDiagnostics) -> Section:
-    true, kept = (np.asarray(private[name], dtype=np.float64) for name in ("moments", "moments_kept"))
+    true, kept = (
+        np.asarray(private[name], dtype=np.float64)
+        for name in ("moments", "moments_kept")
+    )
     return Section(
         heading="Sketch",
-        paragraphs=("Error bars cover the sketch; what clipping long rows took away is the rest.",),
-        figure=svg(sketch_figure(town.sketch, true, kept), "sketch", "Estimated and true second moments."),
+        paragraphs=(
+            "Error bars cover the sketch; what clipping long rows took away is the rest.",
+        ),
+        figure=svg(
+            sketch_figure(town.sketch, true, kept),
+            "sketch",
+            "Estimated and true second moments.",
+        ),
     )
 
 

@@ -14,7 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from gaussveil.accounting import Account, Certificate, Ledger, PrivateDiagnostics, Release, verify
+from gaussveil.accounting import (
+    Account,
+    Certificate,
+    Ledger,
+    PrivateDiagnostics,
+    Release,
+    verify,
+)
 from gaussveil.audit import Audit
 from gaussveil.mechanisms import (
     Mean,
@@ -43,13 +50,19 @@ STREAM_EPSILON = 1.0
 EVENINGS = 3
 EVENING_HOUR = 17
 HORIZON = "3h"
-DISTRICT = 40  # homes that the forecast hides among, at most; more would only take longer
+DISTRICT = (
+    40  # homes that the forecast hides among, at most; more would only take longer
+)
 PROFILE_RADIUS = 4.5  # log kW, about the public centre
 ROW_NORM = 4.0
 COMPONENTS = 256
 EVENT = (0.5, "1h")  # what the stream hides: half a kilowatt for an hour
 SYNTHETIC_DAYS = 2000
-PROFILE, FORECAST, MIXTURE, STREAM, SKETCH = "profile", "forecast", "mixture", "stream", "sketch"
+PROFILE = "profile"
+FORECAST = "forecast"
+MIXTURE = "mixture"
+STREAM = "stream"
+SKETCH = "sketch"
 _PROTECTS = {
     "one home's forecast": "which home of its cluster is forecast",
     "all homes": "whether a home is in the town at all",
@@ -95,7 +108,14 @@ def run_town(
     progress("opening a ledger", 0.02)
     book = Ledger.create(ledger)
     forecast_account, homes_account, meter_account = (
-        book.open_account(name, epsilon=BUDGET[0], delta=BUDGET[1], dataset=source, filter=rule, sampler_share=0.05)
+        book.open_account(
+            name,
+            epsilon=BUDGET[0],
+            delta=BUDGET[1],
+            dataset=source,
+            filter=rule,
+            sampler_share=0.05,
+        )
         for name, rule in zip(_PROTECTS, ("mean-shift", "renyi", "mean-shift"))
     )
     progress("averaging the town's day", 0.03)
@@ -110,22 +130,38 @@ def run_town(
     kw = stream.push_many(town.values[0])
     progress("sketching the homes", 0.75)
     sketch = _sketch(homes_account, generator)
-    released = sketch.release(tables.home_table(town), released="sketch of the homes' profiles")
+    released = sketch.release(
+        tables.home_table(town), released="sketch of the homes' profiles"
+    )
 
     progress("recomputing the certificates", 0.80)
     named = [(PROFILE, profile.certificate)]
     named += [(FORECAST, one.certificate) for one in evenings.releases]
-    named += [(MIXTURE, mixture.certificate_), (STREAM, stream.certificate), (SKETCH, released.certificate)]
-    checked = tuple(Checked(name, certificate, verify(certificate)) for name, certificate in named)
+    named += [
+        (MIXTURE, mixture.certificate_),
+        (STREAM, stream.certificate),
+        (SKETCH, released.certificate),
+    ]
+    checked = tuple(
+        Checked(name, certificate, verify(certificate)) for name, certificate in named
+    )
     progress("auditing every release on its real neighbours", 0.88)
     audits = (
         TownAudit(PROFILE, audit_charge(profile.certificate)),
-        *(TownAudit(FORECAST, audit_charge(one.certificate)) for one in evenings.releases),
+        *(
+            TownAudit(FORECAST, audit_charge(one.certificate))
+            for one in evenings.releases
+        ),
         TownAudit(MIXTURE, audit_charge(mixture.certificate_)),
         TownAudit(STREAM, audit_stream(stream.certificate, stream, town.values[0])),
-        TownAudit(SKETCH, audit_sketch(released.certificate, released.value, tables.home_rows(town))),
+        TownAudit(
+            SKETCH,
+            audit_sketch(released.certificate, released.value, tables.home_rows(town)),
+        ),
     )
-    day_kwh = np.array([energy.kwh for energy in stream.energies if energy.name == "day"])
+    day_kwh = np.array(
+        [energy.kwh for energy in stream.energies if energy.name == "day"]
+    )
     spent = _spending(book, [certificate for _, certificate in named])
     releases = TownReleases(
         source=source,
@@ -155,11 +191,16 @@ class _Evenings:
     truth: list[Floats]
 
 
-def _forecast(town: Readings, account: Account, generator: Generator | None, progress: Progress) -> _Evenings:
+def _forecast(
+    town: Readings, account: Account, generator: Generator | None, progress: Progress
+) -> _Evenings:
     """Three evenings of the first home, each from everything before it; models and clusters are fitted once."""
     district = town.select(town.households[:DISTRICT])
     per_day = town.steps_per_day
-    begins = [town.count - (EVENINGS - k) * per_day + EVENING_HOUR * per_day // 24 for k in range(EVENINGS)]
+    begins = [
+        town.count - (EVENINGS - k) * per_day + EVENING_HOUR * per_day // 24
+        for k in range(EVENINGS)
+    ]
     forecaster = PrivateForecaster(
         horizon=HORIZON,
         epsilon=FORECAST_EPSILON,
@@ -195,7 +236,9 @@ def _profile(account: Account, generator: Generator | None) -> TableRelease:
     )
 
 
-def _mixture(town: Readings, account: Account, generator: Generator | None) -> PrivateGaussianMixture:
+def _mixture(
+    town: Readings, account: Account, generator: Generator | None
+) -> PrivateGaussianMixture:
     return PrivateGaussianMixture(
         epsilon=MIXTURE_EPSILON,
         delta=DELTA,
@@ -210,7 +253,9 @@ def _mixture(town: Readings, account: Account, generator: Generator | None) -> P
     ).fit(tables.day_table(town), "kind")
 
 
-def _stream(town: Readings, account: Account, generator: Generator | None) -> MeterStream:
+def _stream(
+    town: Readings, account: Account, generator: Generator | None
+) -> MeterStream:
     return MeterStream.design(
         sample_period=town.step_minutes / 60,
         epsilon=STREAM_EPSILON,
@@ -236,11 +281,18 @@ def _sketch(account: Account, generator: Generator | None) -> PrivateSketch:
     )
 
 
-def _spending(book: Ledger, certificates: Sequence[Certificate]) -> tuple[Spending, ...]:
+def _spending(
+    book: Ledger, certificates: Sequence[Certificate]
+) -> tuple[Spending, ...]:
     found = []
     for name, protects in _PROTECTS.items():
-        own = [certificate for certificate in certificates if certificate.account == name]
-        delta, summed = (float(sum(getattr(one, part) for one in own)) for part in ("delta", "epsilon"))
+        own = [
+            certificate for certificate in certificates if certificate.account == name
+        ]
+        delta, summed = (
+            float(sum(getattr(one, part) for one in own))
+            for part in ("delta", "epsilon")
+        )
         # Rounded to the private side, a single release can come out a hair above its own promise, which holds as well.
         exact = min(book.statement(name).composition.epsilon(delta), summed)
         found.append(
@@ -258,7 +310,10 @@ def _spending(book: Ledger, certificates: Sequence[Certificate]) -> tuple[Spendi
 
 
 def _diagnostics(
-    town: Readings, evenings: _Evenings, mixture: PrivateGaussianMixture, audits: Sequence[TownAudit]
+    town: Readings,
+    evenings: _Evenings,
+    mixture: PrivateGaussianMixture,
+    audits: Sequence[TownAudit],
 ) -> PrivateDiagnostics:
     """The truth beside every release, and how far off each is."""
     rows = tables.home_rows(town)

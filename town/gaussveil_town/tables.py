@@ -17,7 +17,9 @@ from gaussveil.typing import Floats
 FEWEST_HOMES = 8
 FEWEST_DAYS = 10
 PART_HOURS = 3
-PARTS = tuple(f"{hour:02d}-{hour + PART_HOURS:02d} h" for hour in range(0, 24, PART_HOURS))
+PARTS = tuple(
+    f"{hour:02d}-{hour + PART_HOURS:02d} h" for hour in range(0, 24, PART_HOURS)
+)
 DAY_KINDS = ("weekday", "weekend")
 PROFILE_DAYS = 7
 FLOOR_KW = 0.01
@@ -45,13 +47,19 @@ def whole_days(readings: Readings) -> Readings:
         )
     whole = readings.window(first, days * readings.steps_per_day)
     # Finer steps would cost minutes of computing and show no more.
-    return whole.resample(15) if 15 % readings.step_minutes == 0 and readings.step_minutes < 15 else whole
+    if 15 % readings.step_minutes == 0 and readings.step_minutes < 15:
+        return whole.resample(15)
+    return whole
 
 
 def log_parts(readings: Readings) -> Floats:
     """Mean log power of every home, day and part of the day: homes x days x 8."""
     log = np.log(np.maximum(readings.values, FLOOR_KW))
-    return np.asarray(log.reshape(len(readings), -1, len(PARTS), readings.steps_per_day // len(PARTS)).mean(axis=3))
+    return np.asarray(
+        log.reshape(
+            len(readings), -1, len(PARTS), readings.steps_per_day // len(PARTS)
+        ).mean(axis=3)
+    )
 
 
 def day_table(readings: Readings) -> Any:
@@ -100,8 +108,11 @@ def reading_table(readings: Readings) -> Any:
 
 def day_quantiles(readings: Readings) -> dict[str, Floats]:
     """Private: the quantiles 5, 50 and 95 % of the last week's days in log kW, for each kind of day."""
-    parts, kinds = log_parts(readings)[:, -PROFILE_DAYS:], day_kinds(readings)[-PROFILE_DAYS:]
+    parts = log_parts(readings)[:, -PROFILE_DAYS:]
+    kinds = day_kinds(readings)[-PROFILE_DAYS:]
     return {
-        name: np.percentile(parts[:, kinds == name].reshape(-1, len(PARTS)), [5.0, 50.0, 95.0], axis=0)
+        name: np.percentile(
+            parts[:, kinds == name].reshape(-1, len(PARTS)), [5.0, 50.0, 95.0], axis=0
+        )
         for name in DAY_KINDS
     }

@@ -25,10 +25,18 @@ class Account(Shown):
         from gaussveil.spectrum.subsampled.composed import composed
 
         with Database(self.ledger).reading() as connection:
-            charges = records.spent(connection, records.find_account(connection, self.name)[0])
-        parts = [(part.source, part.count * count) for charge, count in charges for part in charge.parts]
+            charges = records.spent(
+                connection, records.find_account(connection, self.name)[0]
+            )
+        parts = [
+            (part.source, part.count * count)
+            for charge, count in charges
+            for part in charge.parts
+        ]
         if not parts:
-            raise ParameterError(f"account {self.name!r} has spent nothing, so that there is no curve to draw")
+            raise ParameterError(
+                f"account {self.name!r} has spent nothing, so that there is no curve to draw"
+            )
         return composed(parts)
 
     def _facts(self) -> dict[str, str]:
@@ -38,7 +46,10 @@ class Account(Shown):
         return f"Account({Path(self.ledger).name!r}, {self.name!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Account) and (self.ledger, self.name) == (other.ledger, other.name)
+        return isinstance(other, Account) and (self.ledger, self.name) == (
+            other.ledger,
+            other.name,
+        )
 
     def __hash__(self) -> int:
         return hash((self.ledger, self.name))

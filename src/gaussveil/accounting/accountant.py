@@ -56,21 +56,37 @@ class Accountant(Shown):
         self._loss: PrivacyCurve | None = None
 
     def _brief(self) -> dict[str, str]:
-        return {"releases": str(sum(count for _, count in self._parts)), "relation": self.relation}
+        return {
+            "releases": str(sum(count for _, count in self._parts)),
+            "relation": self.relation,
+        }
 
-    def add(self, mechanism: NoiseDesign | PrivacyCurve | Charge, steps: int = 1) -> Accountant:
+    def add(
+        self, mechanism: NoiseDesign | PrivacyCurve | Charge, steps: int = 1
+    ) -> Accountant:
         """Count `steps` uses of a mechanism, a privacy curve or a charge; the accountant itself is returned."""
         steps = whole("steps", steps, "[1, 9007199254740992]")
         if not isinstance(mechanism, PrivacyCurve | Charge):
-            refuse("mechanism", "a DPSGD, a Gaussian, a privacy curve or a charge", mechanism)
-        self._parts += [(curve, count * steps) for curve, count in mechanism.parts_for(self.relation)]
+            refuse(
+                "mechanism",
+                "a DPSGD, a Gaussian, a privacy curve or a charge",
+                mechanism,
+            )
+        self._parts += [
+            (curve, count * steps)
+            for curve, count in mechanism.parts_for(self.relation)
+        ]
         self._loss = None
         return self
 
     @property
     def charges(self) -> list[tuple[Charge, int]]:
         """What an account is charged for the same: charges with their counts."""
-        return [(Charge(kept), uses * count) for curve, count in self._parts for kept, uses in curve.charged()]
+        return [
+            (Charge(kept), uses * count)
+            for curve, count in self._parts
+            for kept, uses in curve.charged()
+        ]
 
     def certify(
         self,
@@ -98,18 +114,27 @@ class Accountant(Shown):
         Raises `BudgetExceededError` where the account cannot pay: then the run must not be shown.
         """
         if not self._parts:
-            raise ParameterError("releases must be added before they are certified. Got none.")
-        promised = epsilon if epsilon is not None else self.epsilon(delta) * (1.0 + OUTWARDS) + OUTWARDS
+            raise ParameterError(
+                "releases must be added before they are certified. Got none."
+            )
+        if epsilon is not None:
+            promised = epsilon
+        else:
+            promised = self.epsilon(delta) * (1.0 + OUTWARDS) + OUTWARDS
         charges = [charge * count for charge, count in self.charges]
         draft = CertificateDraft(
             released=released,
             mechanism="training with noise, counted by an accountant",
-            adjacency=Adjacency.add_remove(unit) if self.relation == ADD_REMOVE else Adjacency.replace_one(unit),
+            adjacency=Adjacency.add_remove(unit)
+            if self.relation == ADD_REMOVE
+            else Adjacency.replace_one(unit),
             epsilon=promised,
             delta=delta,
             assumptions=(CARRIED_OUT, *assumptions),
         )
-        with transaction(account, reduce(operator.add, charges), draft, release_id=release_id) as debit:
+        with transaction(
+            account, reduce(operator.add, charges), draft, release_id=release_id
+        ) as debit:
             debit.draw(lambda: None)  # the noise was drawn by the training program
         return debit.certificate
 
@@ -118,21 +143,29 @@ class Accountant(Shown):
         """The composed privacy curve; exact, or on a grid where curves without factors take part."""
         if self._loss is None:
             whole = composed(self._oriented())
-            self._loss = whole if whole is not None else PrivacyLoss.from_terms([0.0], [1.0], [0.0])
+            if whole is not None:
+                self._loss = whole
+            else:
+                self._loss = PrivacyLoss.from_terms([0.0], [1.0], [0.0])
         return self._loss
 
     def _oriented(self) -> list[tuple[PrivacyCurve, int]]:
         """The parts; among several, where a record is replaced, each that is not symmetric either way round."""
         if self.relation == ADD_REMOVE or sum(count for _, count in self._parts) < 2:
             return list(self._parts)
-        return [(curve if curve.symmetric else WorseOrientation(curve), count) for curve, count in self._parts]
+        return [
+            (curve if curve.symmetric else WorseOrientation(curve), count)
+            for curve, count in self._parts
+        ]
 
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon of (epsilon, delta)-differential privacy, on the private side."""
         real("delta", delta, "[0, 1]")
         ends = [float(np.max(self.loss.dp_epsilon(delta)))]
         worst = [(WorseOrientation(curve), count) for curve, count in self._parts]
-        ends.append(float(largest_loss(worst)) * ROUNDED_UP)  # a grid's upper ends do not reach it
+        ends.append(
+            float(largest_loss(worst)) * ROUNDED_UP
+        )  # a grid's upper ends do not reach it
         ends += [float(bound.epsilon(delta)) for bound in self._added()]
         return min(ends)
 
@@ -147,7 +180,9 @@ class Accountant(Shown):
         if not any(curve.only_bounded for curve, _ in self._parts):
             return []
         bound = renyi_bound(self._parts)
-        return [bound] if bound is not None else []
+        if bound is not None:
+            return [bound]
+        return []
 
     def enclose(self, epsilon: float) -> Enclosure:
         """Ends of delta(epsilon), `proven` or not; where there is a grid the lower one is that of exact parts."""
@@ -156,16 +191,29 @@ class Accountant(Shown):
         fainter = [(curve.fainter(), count) for curve, count in self._parts]
         if self.loss.factors() is None:
             ends = lower_end(fainter, epsilon), self.delta(epsilon)
-            return whole if whole.proven else Enclosure.of(*ends, proven=False)
+            if whole.proven:
+                return whole
+            return Enclosure.of(*ends, proven=False)
         below = composed(fainter)
-        if below is None or all(one is other for (one, _), (other, _) in zip(fainter, self._parts)):
+        if below is None or all(
+            one is other for (one, _), (other, _) in zip(fainter, self._parts)
+        ):
             return whole
         low = below.dp_enclose(epsilon)
-        return Enclosure(low.lower, whole.upper, low.log_lower, whole.log_upper, proven=low.proven and whole.proven)
+        return Enclosure(
+            low.lower,
+            whole.upper,
+            low.log_lower,
+            whole.log_upper,
+            proven=low.proven and whole.proven,
+        )
 
     def tradeoff(self, type_one_error: Any) -> Any:
         """Smallest type II error of any test at the given type I error, in the worse direction."""
-        return np.minimum(self.loss.tradeoff(type_one_error), self.loss.reversed().tradeoff(type_one_error))[()]
+        return np.minimum(
+            self.loss.tradeoff(type_one_error),
+            self.loss.reversed().tradeoff(type_one_error),
+        )[()]
 
     def advantage(self) -> float:
         """Largest true-positive rate less false-positive rate of any attack."""
@@ -183,8 +231,16 @@ class Accountant(Shown):
         """Renyi divergence of an order above 1, in the worse direction; an upper end where profiles take part."""
         real("order", order, "(1, inf)")
         if self.loss.factors() is not None:
-            return float(max(np.max(side.renyi(order)) for side in (self.loss, self.loss.reversed()))) * (1.0 + 1e-13)
-        return math.fsum(count * renyi_upper(curve, order) for curve, count in self._parts) * ROUNDED_UP
+            return float(
+                max(
+                    np.max(side.renyi(order))
+                    for side in (self.loss, self.loss.reversed())
+                )
+            ) * (1.0 + 1e-13)
+        return (
+            math.fsum(count * renyi_upper(curve, order) for curve, count in self._parts)
+            * ROUNDED_UP
+        )
 
     def _curve(self) -> PrivacyCurve:
         return self.loss
@@ -207,33 +263,69 @@ def calibrate(
     a largest `advantage`. Of a `DPSGD`, which is one step, the number of `steps` must be given; other mechanisms are
     used once unless it is. A mechanism whose noise multiplier is given leaves nothing to look for and is refused.
     """
-    if (epsilon is None) != (delta is None) or (true_positive_rate is None) != (at is None):
-        raise ParameterError("promises must be complete: epsilon with delta, or true_positive_rate with at.")
-    if sum(value is not None for value in (epsilon, true_positive_rate, advantage)) != 1:
-        raise ParameterError("promises must be one of: epsilon and delta, true_positive_rate and at, advantage.")
+    if (epsilon is None) != (delta is None) or (true_positive_rate is None) != (
+        at is None
+    ):
+        raise ParameterError(
+            "promises must be complete: epsilon with delta, or true_positive_rate with at."
+        )
+    if (
+        sum(value is not None for value in (epsilon, true_positive_rate, advantage))
+        != 1
+    ):
+        raise ParameterError(
+            "promises must be one of: epsilon and delta, true_positive_rate and at, advantage."
+        )
     if not isinstance(mechanism, NoiseDesign):
-        refuse("mechanism", "a DPSGD, a Gaussian, an Allocation or a MatrixMechanism", mechanism)
+        refuse(
+            "mechanism",
+            "a DPSGD, a Gaussian, an Allocation or a MatrixMechanism",
+            mechanism,
+        )
     if mechanism.noise_multiplier is not None:
         refuse(
-            "noise_multiplier", "left out of a mechanism that is calibrated, which finds it", mechanism.noise_multiplier
+            "noise_multiplier",
+            "left out of a mechanism that is calibrated, which finds it",
+            mechanism.noise_multiplier,
         )
     if steps is None and mechanism.is_one_of_many:
         refuse(
-            "steps", f"given: a {type(mechanism).__name__} is one step, and noise depends on how many there are", steps
+            "steps",
+            f"given: a {type(mechanism).__name__} is one step, and noise depends on how many there are",
+            steps,
         )
-    uses = 1 if steps is None else whole("steps", steps, "[1, 9007199254740992]")
+    if steps is None:
+        uses = 1
+    else:
+        uses = whole("steps", steps, "[1, 9007199254740992]")
 
     def with_noise(noise: float) -> Accountant:
         return Accountant(relation).add(mechanism.with_noise(noise), uses)
 
     if epsilon is not None and delta is not None:
-        level, goal = real("epsilon", epsilon, "[0, inf)"), log_down(real("delta", delta, "(0, 1)"))
-        return _least_noise(lambda noise: math.log(with_noise(noise).delta(level) or 5e-324) - goal)
+        level, goal = (
+            real("epsilon", epsilon, "[0, inf)"),
+            log_down(real("delta", delta, "(0, 1)")),
+        )
+        return _least_noise(
+            lambda noise: math.log(with_noise(noise).delta(level) or 5e-324) - goal
+        )
     if true_positive_rate is not None and at is not None:
-        rate, place = real("true_positive_rate", true_positive_rate, "(0, 1)"), real("at", at, "(0, 1)")
+        rate, place = (
+            real("true_positive_rate", true_positive_rate, "(0, 1)"),
+            real("at", at, "(0, 1)"),
+        )
         if rate <= place:
-            refuse("true_positive_rate", "above the false-positive rate, which blind guessing reaches", rate)
-        return _least_noise(lambda noise: with_noise(noise).true_positive_rate(place) * (1.0 + 1e-9) - rate)
+            refuse(
+                "true_positive_rate",
+                "above the false-positive rate, which blind guessing reaches",
+                rate,
+            )
+        return _least_noise(
+            lambda noise: (
+                with_noise(noise).true_positive_rate(place) * (1.0 + 1e-9) - rate
+            )
+        )
     most = real("advantage", advantage, "(0, 1)")
     return _least_noise(lambda noise: with_noise(noise).delta(0.0) - most)
 
@@ -243,18 +335,30 @@ noise_for = calibrate  # of a single Gaussian release, unless another mechanism 
 
 def _least_noise(excess: Callable[[float], float]) -> float:
     """Smallest noise multiplier found with excess <= 0; the excess falls with the noise."""
-    low, high = NOISE_RANGE[0], 1.0
+    low = NOISE_RANGE[0]
+    high = 1.0
     while excess(high) > 0.0:
-        low, high = high, 2.0 * high
+        low = high
+        high = 2.0 * high
         if high > NOISE_RANGE[1]:
-            raise ParameterError("promises must be within reach of a noise multiplier below 10^6. This one is not.")
+            raise ParameterError(
+                "promises must be within reach of a noise multiplier below 10^6. This one is not."
+            )
     while low == NOISE_RANGE[0] and high > 2.0 * low and excess(high / 2.0) <= 0.0:
         high /= 2.0
     low = max(low, high / 2.0)
     if excess(low) <= 0.0:
         return low
-    root = math.exp(brent(lambda log: max(excess(math.exp(log)), -1e6), math.log(low), math.log(high), xtol=FINEST))
+    root = math.exp(
+        brent(
+            lambda log: max(excess(math.exp(log)), -1e6),
+            math.log(low),
+            math.log(high),
+            xtol=FINEST,
+        )
+    )
     step = FINEST * root
     while excess(root) > 0.0:
-        root, step = min(root + step, high), 2.0 * step
+        root = min(root + step, high)
+        step = 2.0 * step
     return float(root)

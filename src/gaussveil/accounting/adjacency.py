@@ -11,7 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gaussveil import checks
-from gaussveil.accounting.canonical import FrozenRecord, canonical_json, fields, text, within_limits
+from gaussveil.accounting.canonical import (
+    FrozenRecord,
+    canonical_json,
+    fields,
+    text,
+    within_limits,
+)
 from gaussveil.errors import FormatError, ParameterError
 
 _KINDS = {
@@ -44,14 +50,22 @@ def _check_parameters(kind: str, parameters: Mapping[str, object]) -> None:
 
 def _check_edges(edges: object) -> None:
     if not isinstance(edges, list) or not edges:
-        raise ParameterError("edges must hold at least one ordered pair of labels. Got none.")
+        raise ParameterError(
+            "edges must hold at least one ordered pair of labels. Got none."
+        )
     pairs = [edge for edge in edges if isinstance(edge, list) and len(edge) == 2]
-    if len(pairs) != len(edges) or not all(isinstance(end, str) for edge in pairs for end in edge):
+    if len(pairs) != len(edges) or not all(
+        isinstance(end, str) for edge in pairs for end in edge
+    ):
         raise ParameterError("edges must be ordered pairs of labels, each label a text")
     if any(first == second for first, second in edges):
-        raise ParameterError("edges must join two different labels. Got an edge from a label to itself.")
+        raise ParameterError(
+            "edges must join two different labels. Got an edge from a label to itself."
+        )
     if len({tuple(edge) for edge in edges}) != len(edges):
-        raise ParameterError("edges must not repeat an ordered pair. Got a repeated one.")
+        raise ParameterError(
+            "edges must not repeat an ordered pair. Got a repeated one."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +80,11 @@ class Adjacency:
     def __post_init__(self) -> None:
         checks.one_of("kind", self.kind, _KINDS)
         if not isinstance(self.unit, str) or not self.unit.strip():
-            checks.refuse("unit", "text that names what is protected, for example 'record' or 'household'", self.unit)
+            checks.refuse(
+                "unit",
+                "text that names what is protected, for example 'record' or 'household'",
+                self.unit,
+            )
         # Read as oriented, a symmetric relation would be charged for one orientation only.
         if self.symmetric is not (self.kind in _SYMMETRIC):
             raise ParameterError(
@@ -88,39 +106,72 @@ class Adjacency:
         return cls("replace", unit, symmetric=True)
 
     @classmethod
-    def label_graph(cls, edges: Iterable[tuple[object, object]], unit: str = "record") -> Adjacency:
+    def label_graph(
+        cls, edges: Iterable[tuple[object, object]], unit: str = "record"
+    ) -> Adjacency:
         """One label changes along an ordered edge (X has the first label); losses carry one batch entry per edge."""
         listed = [[str(first), str(second)] for first, second in edges]
         return cls("label-graph", unit, parameters={"edges": listed})
 
     @classmethod
-    def l2_ball(cls, radius: float, *, space: str = "trajectory", unit: str = "trajectory") -> Adjacency:
+    def l2_ball(
+        cls, radius: float, *, space: str = "trajectory", unit: str = "trajectory"
+    ) -> Adjacency:
         """Two spectra or trajectories at most `radius` apart in l2 norm; symmetric."""
-        return cls("l2-ball", unit, True, {"radius": checks.positive("radius", radius), "space": space})
+        return cls(
+            "l2-ball",
+            unit,
+            True,
+            {"radius": checks.positive("radius", radius), "space": space},
+        )
 
     @classmethod
     def event(cls, length: int, size: float, unit: str = "trajectory") -> Adjacency:
         """Two trajectories that differ in at most `length` consecutive samples, each by at most `size`; symmetric."""
-        found = checks.real("length", length)  # a whole number written as a float will do
-        whole = int(found) if found.is_integer() else length
-        return cls("event", unit, True, {"length": whole, "size": checks.positive("size", size)})
+        found = checks.real(
+            "length", length
+        )  # a whole number written as a float will do
+        if found.is_integer():
+            whole = int(found)
+        else:
+            whole = length
+        return cls(
+            "event",
+            unit,
+            True,
+            {"length": whole, "size": checks.positive("size", size)},
+        )
 
     @classmethod
-    def steps(cls, takes: int, apart: int, size: float, unit: str = "trajectory") -> Adjacency:
+    def steps(
+        cls, takes: int, apart: int, size: float, unit: str = "trajectory"
+    ) -> Adjacency:
         """Two trajectories that differ in at most `takes` samples, `apart` or more apart, each by at most `size`."""
-        counts = {"takes": checks.whole("takes", takes), "apart": checks.whole("apart", apart)}
-        return cls("steps", unit, True, {**counts, "size": checks.positive("size", size)})
+        counts = {
+            "takes": checks.whole("takes", takes),
+            "apart": checks.whole("apart", apart),
+        }
+        return cls(
+            "steps", unit, True, {**counts, "size": checks.positive("size", size)}
+        )
 
     @property
     def edge_count(self) -> int | None:
         """Number of ordered edges of a label graph, None for the other kinds."""
-        edges = self.parameters.get("edges") if self.kind == "label-graph" else None
-        return len(edges) if isinstance(edges, list) else None
+        if self.kind == "label-graph":
+            edges = self.parameters.get("edges")
+        else:
+            edges = None
+        if isinstance(edges, list):
+            return len(edges)
+        return None
 
     @property
     def protected(self) -> str:
         """What a promise is about, in a few words: of a label graph which label it is, not all that came before."""
-        return f"the label of each {self.unit}" if self.kind == "label-graph" else f"each {self.unit}"
+        if self.kind == "label-graph":
+            return f"the label of each {self.unit}"
+        return f"each {self.unit}"
 
     def describe(self) -> str:
         """Say the relation in one sentence."""
@@ -128,7 +179,9 @@ class Adjacency:
         try:
             return _KINDS[self.kind].format(**values)
         except (KeyError, ValueError, TypeError, OverflowError) as error:
-            raise ParameterError(f"an adjacency of kind {self.kind!r} lacks or misstates {error}") from error
+            raise ParameterError(
+                f"an adjacency of kind {self.kind!r} lacks or misstates {error}"
+            ) from error
 
     __str__ = describe
 
@@ -140,18 +193,29 @@ class Adjacency:
 
     def to_dict(self) -> dict[str, object]:
         """Give plain JSON values."""
-        return {"kind": self.kind, "unit": self.unit, "symmetric": self.symmetric, "parameters": dict(self.parameters)}
+        return {
+            "kind": self.kind,
+            "unit": self.unit,
+            "symmetric": self.symmetric,
+            "parameters": dict(self.parameters),
+        }
 
     @classmethod
     def from_dict(cls, record: object) -> Adjacency:
         """Inverse of `to_dict`."""
         found = fields(
-            within_limits(record, "an adjacency"), "an adjacency", ("kind", "unit", "symmetric", "parameters")
+            within_limits(record, "an adjacency"),
+            "an adjacency",
+            ("kind", "unit", "symmetric", "parameters"),
         )
-        parameters, symmetric = found["parameters"], found["symmetric"]
+        parameters = found["parameters"]
+        symmetric = found["symmetric"]
         if not isinstance(parameters, Mapping) or not isinstance(symmetric, bool):
-            raise FormatError("an adjacency needs 'parameters' as an object and 'symmetric' as true or false")
-        kind, unit = text(found, "kind", "an adjacency"), text(found, "unit", "an adjacency")
+            raise FormatError(
+                "an adjacency needs 'parameters' as an object and 'symmetric' as true or false"
+            )
+        kind = text(found, "kind", "an adjacency")
+        unit = text(found, "unit", "an adjacency")
         try:
             return cls(kind, unit, symmetric, parameters)
         except ParameterError as error:

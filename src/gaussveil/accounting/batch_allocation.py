@@ -13,12 +13,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from gaussveil.checks import real, whole
-from gaussveil.spectrum.subsampled.bins import LEAST_NOISE, MOST_NOISE, BinnedAllocation, CommonAndOwn
+from gaussveil.spectrum.subsampled.bins import (
+    LEAST_NOISE,
+    MOST_NOISE,
+    BinnedAllocation,
+    CommonAndOwn,
+)
 from gaussveil.typing import Floats
 
 MOST_BINS = 8192
 SLACK = 1e-11  # relatively; more than roundings of inner products of 8192 positive numbers are
-WELL_CONDITIONED = 1e-4  # smallest eigenvalue, over the largest, of inner products that are inverted
+WELL_CONDITIONED = (
+    1e-4  # smallest eigenvalue, over the largest, of inner products that are inverted
+)
 
 PROJECTED = 1e-8  # of the largest; more than roundings of a projection with such eigenvalues are
 
@@ -49,9 +56,13 @@ class CyclicPoisson:
     parts: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sampling_rate", real("sampling_rate", self.sampling_rate, "(0, 1]"))
+        object.__setattr__(
+            self, "sampling_rate", real("sampling_rate", self.sampling_rate, "(0, 1]")
+        )
         if self.parts is not None:
-            object.__setattr__(self, "parts", whole("parts", self.parts, f"[1, {MOST_BINS}]"))
+            object.__setattr__(
+                self, "parts", whole("parts", self.parts, f"[1, {MOST_BINS}]")
+            )
 
 
 def binned(strategy: Floats, bins: int, noise: float) -> BinnedAllocation:
@@ -76,20 +87,26 @@ def _above(together: Floats) -> list[CommonAndOwn]:
     """Bounds of every number of classes: bin i is of class i modulo their number, and the class is revealed."""
     bins = len(together)
     largest = float(np.max(np.diag(together)))
-    distant = [float(np.max(np.diag(together, lag), initial=0.0)) for lag in range(bins)]
+    distant = [
+        float(np.max(np.diag(together, lag), initial=0.0)) for lag in range(bins)
+    ]
     bounds = []
     for classes in _spacings(distant):
         common = max(distant[classes::classes], default=0.0)
         own = largest - common
         if own > 0.0:
-            bounds.append(CommonAndOwn(math.sqrt(common), 1.0 / math.sqrt(own), bins // classes))
+            bounds.append(
+                CommonAndOwn(math.sqrt(common), 1.0 / math.sqrt(own), bins // classes)
+            )
     return bounds
 
 
 def _spacings(distant: list[float]) -> list[int]:
     """Powers of two that leave several bins of a class, and the first spacing at which bins share no output."""
     bins = len(distant)
-    spacings = {2**power for power in range(bins.bit_length()) if 2 ** (power + 1) <= bins}
+    spacings = {
+        2**power for power in range(bins.bit_length()) if 2 ** (power + 1) <= bins
+    }
     apart = next((lag for lag in range(1, bins) if max(distant[lag::lag]) == 0.0), bins)
     if 2 * apart <= bins:
         spacings.add(apart)
@@ -100,19 +117,33 @@ def _below(attained: Floats) -> list[CommonAndOwn]:
     """Bounds from bins as they are, and from runs of bins whose ratios are replaced by conditional means."""
     bins = len(attained)
     bounds = []
-    for run in [2**power for power in range(bins.bit_length()) if 2**power < bins] + [bins]:
-        means = _projected(attained, run) if run > 1 else attained
+    for run in [2**power for power in range(bins.bit_length()) if 2**power < bins] + [
+        bins
+    ]:
+        if run > 1:
+            means = _projected(attained, run)
+        else:
+            means = attained
         if means is None:
             continue
         groups = np.arange(bins) // run
         inside = groups[:, None] == groups
-        own = float(np.min(means[inside])) * (1.0 - SLACK) if run > 1 else float(np.min(np.diag(means)))
+        if run > 1:
+            own = float(np.min(means[inside])) * (1.0 - SLACK)
+        else:
+            own = float(np.min(np.diag(means)))
         common = float(np.min(means[~inside], initial=own)) * (1.0 - SLACK)
         if common < 0.0 or own <= 0.0:
             continue
         count = int(groups[-1]) + 1
-        alone = own - common if count > 1 else 0.0
-        noise = 1.0 / math.sqrt(alone) if alone > MOST_NOISE**-2 else MOST_NOISE
+        if count > 1:
+            alone = own - common
+        else:
+            alone = 0.0
+        if alone > MOST_NOISE**-2:
+            noise = 1.0 / math.sqrt(alone)
+        else:
+            noise = MOST_NOISE
         bounds.append(CommonAndOwn(math.sqrt(common), max(noise, LEAST_NOISE), count))
     return bounds
 
@@ -128,4 +159,6 @@ def _projected(attained: Floats, run: int) -> Floats | None:
     if values[0] <= WELL_CONDITIONED * values[-1]:
         return None
     turned = vectors.T @ crossed
-    return np.asarray((turned.T / values) @ turned) - PROJECTED * float(np.max(np.abs(attained)))
+    return np.asarray((turned.T / values) @ turned) - PROJECTED * float(
+        np.max(np.abs(attained))
+    )

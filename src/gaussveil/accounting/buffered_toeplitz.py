@@ -24,7 +24,9 @@ from gaussveil.typing import Floats
 
 MOST_STEPS = 1 << 22
 MOST_BUFFERS = 10
-MEAN, LAST, BOTH = "mean", "last", "both"
+MEAN = "mean"
+LAST = "last"
+BOTH = "both"
 ERRORS = (MEAN, LAST, BOTH)
 ITERATIONS = 500
 BITS = 53  # scales and decays are multiples of 2^-53: doubles and whole numbers at once
@@ -35,7 +37,10 @@ PANEL = 8  # nodes of a stretch that doubles
 COMPLEX_STEP = 1e-30  # derivatives by the imaginary part, exact to rounding
 FAR_AWAY = 1e3  # of the goal, where doubles hold no value
 LARGEST_GAP = (-3.0, -1e-3)  # logarithm of one less the smallest decay of the inverse
-RATIOS = (-14.0, 3.2)  # logarithm of the logarithm of the ratio of two neighbouring gaps
+RATIOS = (
+    -14.0,
+    3.2,
+)  # logarithm of the logarithm of the ratio of two neighbouring gaps
 
 
 @dataclass(frozen=True)
@@ -55,12 +60,16 @@ class Buffers:
         roots = np.sqrt(self.scales)
         decays, axes = np.linalg.eigh(np.diag(self.decays) - np.outer(roots, roots))
         weights = (axes.T @ roots) ** 2 / (1.0 - decays)
-        return np.asarray(1.0 - (1.0 - np.power(decays, np.arange(steps)[:, None])) @ weights)
+        return np.asarray(
+            1.0 - (1.0 - np.power(decays, np.arange(steps)[:, None])) @ weights
+        )
 
 
 def falls(column: Floats) -> bool:
     """Whether a first column is nowhere negative and falls, but for rounding."""
-    return bool(np.all(column >= 0.0) and np.all(np.diff(column) <= 8.0 * UNIT * column[0]))
+    return bool(
+        np.all(column >= 0.0) and np.all(np.diff(column) <= 8.0 * UNIT * column[0])
+    )
 
 
 def sensitivity(column: Floats, takes: int, separation: int) -> float:
@@ -71,12 +80,15 @@ def sensitivity(column: Floats, takes: int, separation: int) -> float:
     """
     steps = column.size
     if takes <= ADDED_UP:
-        moved, rounding = column.copy(), 0.0
+        moved = column.copy()
+        rounding = 0.0
         for shifted in range(separation, min(takes * separation, steps), separation):
             moved[shifted:] += column[: steps - shifted]
     else:
         moved, rounding = _moved_by_many(column, takes, separation)
-    return (float(np.linalg.norm(moved)) + rounding * math.sqrt(steps)) * (1.0 + 8.0 * (steps + takes) * UNIT)
+    return (float(np.linalg.norm(moved)) + rounding * math.sqrt(steps)) * (
+        1.0 + 8.0 * (steps + takes) * UNIT
+    )
 
 
 def _moved_by_many(column: Floats, takes: int, separation: int) -> tuple[Floats, float]:
@@ -92,7 +104,9 @@ def _moved_by_many(column: Floats, takes: int, separation: int) -> tuple[Floats,
 
 
 @lru_cache(maxsize=64)
-def best_buffers(steps: int, buffers: int, takes: int = 1, separation: int = 1, error: str = MEAN) -> Buffers:
+def best_buffers(
+    steps: int, buffers: int, takes: int = 1, separation: int = 1, error: str = MEAN
+) -> Buffers:
     """The buffers with the least error of prefix sums at one promise.
 
     Args:
@@ -111,11 +125,19 @@ def best_buffers(steps: int, buffers: int, takes: int = 1, separation: int = 1, 
         jac=True,
         method="L-BFGS-B",
         bounds=[LARGEST_GAP] + [RATIOS] * (2 * buffers - 1),
-        options={"maxiter": ITERATIONS, "maxfun": 2 * ITERATIONS, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-7},
+        options={
+            "maxiter": ITERATIONS,
+            "maxfun": 2 * ITERATIONS,
+            "maxcor": 20,
+            "ftol": 1e-13,
+            "gtol": 1e-7,
+        },
     )
     gaps, inverse_gaps = _gaps(found.x)
     scales = -_products(gaps, inverse_gaps)
-    scales *= (1.0 - 2.0**-40) / max(1.0, float(scales.sum()))  # the column falls from the diagonal on
+    scales *= (1.0 - 2.0**-40) / max(
+        1.0, float(scales.sum())
+    )  # the column falls from the diagonal on
     order = np.argsort(gaps)
     return Buffers(_on_bits(scales[order]), _on_bits(1.0 - gaps[order]))
 
@@ -134,7 +156,9 @@ def _start(steps: int, buffers: int) -> Floats:
 
 def _gaps(free: Floats) -> tuple[Floats, Floats]:
     """One less the decays of C, and one less those of its inverse: they alternate, the inverse's are larger."""
-    logs = np.cumsum(np.concatenate([free[..., :1], -np.exp(free[..., 1:])], axis=-1), axis=-1)
+    logs = np.cumsum(
+        np.concatenate([free[..., :1], -np.exp(free[..., 1:])], axis=-1), axis=-1
+    )
     gaps = np.exp(logs)
     return gaps[..., 1::2], gaps[..., 0::2]
 
@@ -149,7 +173,8 @@ def _products(own: Floats, others: Floats) -> Floats:
 def _nodes(count: int) -> tuple[Floats, Floats]:
     """Places and weights whose weighted sum of a smooth function is nearly its sum over 0 .. count - 1."""
     first = min(count, SINGLE_STEPS)
-    places, weights = [np.arange(first, dtype=np.float64)], [np.ones(first)]
+    places = [np.arange(first, dtype=np.float64)]
+    weights = [np.ones(first)]
     roots, shares = np.polynomial.legendre.leggauss(PANEL)
     while first < count:
         last = min(count, 2 * first)
@@ -187,16 +212,21 @@ class _Search:
 
     def _goal(self, free: Floats) -> Floats:
         gaps, inverse_gaps = _gaps(free)
-        scales, inverse_scales = -_products(gaps, inverse_gaps), _products(inverse_gaps, gaps)
+        scales = -_products(gaps, inverse_gaps)
+        inverse_scales = _products(inverse_gaps, gaps)
         squared = np.log(self._squared_sensitivity(scales, np.log(1.0 - gaps)))
         return np.asarray(squared + self._log_error(inverse_scales, inverse_gaps))
 
     def _log_error(self, scales: Floats, gaps: Floats) -> Floats:
         powers = np.exp(self.places[:, None] * np.log(1.0 - gaps)[..., None, :])
-        added = (1.0 - np.sum((scales / gaps)[..., None, :] * (1.0 - powers), axis=-1)) ** 2
+        added = (
+            1.0 - np.sum((scales / gaps)[..., None, :] * (1.0 - powers), axis=-1)
+        ) ** 2
         of_mean = np.log(np.sum(self.weights * self.remaining * added, axis=-1))
         of_last = np.log(np.sum(self.weights * added, axis=-1))
-        return np.asarray({MEAN: of_mean, LAST: of_last, BOTH: (of_mean + of_last) / 2.0}[self.error])
+        return np.asarray(
+            {MEAN: of_mean, LAST: of_last, BOTH: (of_mean + of_last) / 2.0}[self.error]
+        )
 
     def _squared_sensitivity(self, scales: Floats, logs: Floats) -> Floats:
         if self.takes == 1:
@@ -208,8 +238,12 @@ class _Search:
     def _beginnings(self, scales: Floats, logs: Floats) -> Floats:
         """Of the steps that may be changed, a separation apart."""
         oldest = np.maximum(self.rounds - self.takes + 1.0, 1.0)
-        sums = np.where(self.rounds[:, None] >= 1.0, self._powers(oldest, logs, -1.0), 0.0)
-        moved = np.where(self.rounds < self.takes, 1.0, 0.0) + np.sum(scales[..., None, :] * sums, axis=-1)
+        sums = np.where(
+            self.rounds[:, None] >= 1.0, self._powers(oldest, logs, -1.0), 0.0
+        )
+        moved = np.where(self.rounds < self.takes, 1.0, 0.0) + np.sum(
+            scales[..., None, :] * sums, axis=-1
+        )
         return np.asarray(np.sum(self.round_weights * moved**2, axis=-1))
 
     def _between(self, scales: Floats, logs: Floats) -> Floats:
@@ -218,11 +252,14 @@ class _Search:
         sums = scales[..., None, :] * self._powers(oldest, logs, 0.0)
         offsets = np.exp((self.offsets[1:, None] - 1.0) * logs[..., None, :])
         moved = sums @ np.swapaxes(offsets, -1, -2)
-        return np.asarray(np.sum(self.round_weights * ((moved**2) @ self.offset_weights[1:]), axis=-1))
+        return np.asarray(
+            np.sum(self.round_weights * ((moved**2) @ self.offset_weights[1:]), axis=-1)
+        )
 
     def _powers(self, oldest: Floats, logs: Floats, shift: float) -> Floats:
         """Sum of decay^(separation i + shift) over i from `oldest` to the round, for every round and buffer."""
-        apart, rows = self.separation, logs[..., None, :]
+        apart = self.separation
+        rows = logs[..., None, :]
         first = np.exp((apart * oldest[:, None] + shift) * rows)
         beyond = np.exp((apart * (self.rounds[:, None] + 1.0) + shift) * rows)
         return np.asarray((first - beyond) / (1.0 - np.exp(apart * rows)))

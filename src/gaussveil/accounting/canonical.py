@@ -19,7 +19,9 @@ DEPTH = 32  # of nested lists and objects; ours have fewer than ten
 LARGEST_BITS = 1023  # of whole numbers, so that each is a float
 
 
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
 
 
 def canonical_json(record: object) -> str:
@@ -46,13 +48,17 @@ def parse_json(body: str, what: str, *, check: bool = True) -> object:
     except ValueError as error:
         # Besides bad JSON: integers of thousands of digits.
         raise FormatError(f"{what} must be JSON: {error}") from error
-    return within_limits(record, what) if check else record
+    if check:
+        return within_limits(record, what)
+    return record
 
 
 def _unrepeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise FormatError("a JSON object must not repeat a key: readers would disagree on what it says")
+        raise FormatError(
+            "a JSON object must not repeat a key: readers would disagree on what it says"
+        )
     return found
 
 
@@ -63,15 +69,23 @@ def within_limits(record: object, what: str) -> object:
         below: list[object] = []
         for value in level:
             if isinstance(value, str):
-                if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
-                    raise FormatError(f"{what} must hold valid Unicode. Got a lone surrogate.")
+                if not value.isascii() and any(
+                    "\ud800" <= letter <= "\udfff" for letter in value
+                ):
+                    raise FormatError(
+                        f"{what} must hold valid Unicode. Got a lone surrogate."
+                    )
             elif isinstance(value, float):
                 if not math.isfinite(value):
-                    raise FormatError(f"{what} must hold finite numbers only. Got {value}.")
+                    raise FormatError(
+                        f"{what} must hold finite numbers only. Got {value}."
+                    )
             elif isinstance(value, int):
                 if value.bit_length() > LARGEST_BITS:
                     bits = value.bit_length()
-                    raise FormatError(f"{what} holds a whole number of {bits} bits; at most {LARGEST_BITS} fit")
+                    raise FormatError(
+                        f"{what} holds a whole number of {bits} bits; at most {LARGEST_BITS} fit"
+                    )
             elif isinstance(value, list | tuple):
                 below += value
             elif isinstance(value, dict | Mapping):
@@ -90,7 +104,9 @@ def digest(record: object) -> str:
 
 def plain(value: object, where: str) -> object:
     """Turn a public parameter into plain JSON values (NumPy scalars and arrays become numbers and lists)."""
-    if type(value) in (str, int, bool) or (type(value) is float and math.isfinite(value)):  # most are
+    if type(value) in (str, int, bool) or (
+        type(value) is float and math.isfinite(value)
+    ):  # most are
         return value
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
@@ -98,7 +114,9 @@ def plain(value: object, where: str) -> object:
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ParameterError(f"{where} must be finite to be written down. Got {value}.")
+            raise ParameterError(
+                f"{where} must be finite to be written down. Got {value}."
+            )
         return value
     if isinstance(value, dict | Mapping):
         return {str(key): plain(item, f"{where}.{key}") for key, item in value.items()}
@@ -114,7 +132,9 @@ class FrozenRecord(Mapping[str, object]):
     """A read-only mapping of plain JSON values; unlike a mapping proxy it can be pickled."""
 
     def __init__(self, record: Mapping[str, object]) -> None:
-        self._record = {str(key): plain(value, str(key)) for key, value in record.items()}
+        self._record = {
+            str(key): plain(value, str(key)) for key, value in record.items()
+        }
 
     def __getitem__(self, key: str) -> object:
         return self._record[key]
@@ -129,21 +149,31 @@ class FrozenRecord(Mapping[str, object]):
         return repr(self._record)
 
 
-def fields(record: object, what: str, required: tuple[str, ...]) -> Mapping[str, object]:
+def fields(
+    record: object, what: str, required: tuple[str, ...]
+) -> Mapping[str, object]:
     """Check that a parsed JSON value is an object that has the required fields."""
     if not isinstance(record, dict | Mapping):
         raise FormatError(f"{what} must be a JSON object. Got {type(record).__name__}.")
     missing = [name for name in required if name not in record]
     if missing:
-        raise FormatError(f"{what} lacks the field {missing[0]!r}; it needs {', '.join(required)}")
+        raise FormatError(
+            f"{what} lacks the field {missing[0]!r}; it needs {', '.join(required)}"
+        )
     return record
 
 
 def number(record: Mapping[str, object], name: str, what: str) -> float:
     """Read a finite number from a parsed record."""
     value = record.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise FormatError(f"{what}: the field {name!r} must be a finite number. Got {type(value).__name__}.")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+    ):
+        raise FormatError(
+            f"{what}: the field {name!r} must be a finite number. Got {type(value).__name__}."
+        )
     return float(value)
 
 
@@ -151,7 +181,9 @@ def text(record: Mapping[str, object], name: str, what: str) -> str:
     """Read text from a parsed record."""
     value = record.get(name)
     if not isinstance(value, str):
-        raise FormatError(f"{what}: the field {name!r} must be text. Got {type(value).__name__}.")
+        raise FormatError(
+            f"{what}: the field {name!r} must be text. Got {type(value).__name__}."
+        )
     return value
 
 
@@ -163,15 +195,29 @@ def decoded(kind: Any, value: object, what: str) -> Any:
     if isinstance(kind, type) and is_dataclass(kind):
         declared = _declared(kind)
         found = fields(value, what, tuple(declared))
-        return kind(**{name: decoded(one, found[name], f"{name!r} of {what}") for name, one in declared.items()})
+        return kind(
+            **{
+                name: decoded(one, found[name], f"{name!r} of {what}")
+                for name, one in declared.items()
+            }
+        )
     if get_origin(kind) is tuple:
         kinds = get_args(kind)
-        if not isinstance(value, list | tuple) or (kinds[-1] is not Ellipsis and len(value) != len(kinds)):
+        if not isinstance(value, list | tuple) or (
+            kinds[-1] is not Ellipsis and len(value) != len(kinds)
+        ):
             raise FormatError(f"{what} must be a list of the declared length")
-        kinds = kinds[:1] * len(value) if kinds[-1] is Ellipsis else kinds
-        return tuple(decoded(one, item, f"an item of {what}") for one, item in zip(kinds, value))
-    if isinstance(value, bool) or not isinstance(value, int | float if kind is float else kind):
-        raise FormatError(f"{what} must be {_IN_WORDS[kind]}. Got {type(value).__name__}.")
+        if kinds[-1] is Ellipsis:
+            kinds = kinds[:1] * len(value)
+        return tuple(
+            decoded(one, item, f"an item of {what}") for one, item in zip(kinds, value)
+        )
+    if isinstance(value, bool) or not isinstance(
+        value, int | float if kind is float else kind
+    ):
+        raise FormatError(
+            f"{what} must be {_IN_WORDS[kind]}. Got {type(value).__name__}."
+        )
     return kind(value)
 
 

@@ -20,7 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaussveil import checks
-from gaussveil.accounting.canonical import canonical_json, digest, fields, number, parse_json, within_limits
+from gaussveil.accounting.canonical import (
+    canonical_json,
+    digest,
+    fields,
+    number,
+    parse_json,
+    within_limits,
+)
 from gaussveil.errors import FormatError, InputError, ParameterError
 from gaussveil.shown import Shown
 from gaussveil.spectrum import PrivacyCurve, PrivacyLoss, composed
@@ -50,21 +57,31 @@ class Part:
         """Inverse of `to_dict`."""
         found = fields(record, "a part of a charge", ("count",))
         count = found["count"]
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= LARGEST_COUNT:
-            raise FormatError("a part of a charge needs a whole 'count' of at least 1 and at most 2^53")
+        if (
+            isinstance(count, bool)
+            or not isinstance(count, int)
+            or not 1 <= count <= LARGEST_COUNT
+        ):
+            raise FormatError(
+                "a part of a charge needs a whole 'count' of at least 1 and at most 2^53"
+            )
         try:
             if "gaussian" in found:
                 return cls(PrivacyLoss.from_dict(_mapping(found["gaussian"])), count)
             if "profile" in found:
                 return cls(profile_from_dict(_mapping(found["profile"])), count)
         except (InputError, KeyError, TypeError) as error:
-            raise FormatError(f"a part of a charge could not be read: {error}") from error
+            raise FormatError(
+                f"a part of a charge could not be read: {error}"
+            ) from error
         raise FormatError("a part of a charge must hold 'gaussian' or 'profile'")
 
     @property
     def edges(self) -> int | None:
         """Number of batch entries (label edges), None for a single loss or a profile."""
-        return math.prod(self.source.batch_shape) if self.source.batch_shape else None
+        if self.source.batch_shape:
+            return math.prod(self.source.batch_shape)
+        return None
 
     @property
     def multiplicity(self) -> float:
@@ -75,7 +92,9 @@ class Part:
     def mean_shift_energy(self) -> NDArray[np.float64] | None:
         """Squared length of the mean shift, per edge; None where variances differ or the part is a profile."""
         energy = self.source.mean_shift_energy
-        return None if energy is None else np.asarray(self.count * energy, dtype=np.float64)
+        if energy is None:
+            return None
+        return np.asarray(self.count * energy, dtype=np.float64)
 
 
 class Charge(Shown):
@@ -93,14 +112,22 @@ class Charge(Shown):
     digest: str
 
     def __init__(
-        self, source: PrivacyCurve, *, count: int = 1, sampler_error: float = 0.0, draw_identity: str | None = None
+        self,
+        source: PrivacyCurve,
+        *,
+        count: int = 1,
+        sampler_error: float = 0.0,
+        draw_identity: str | None = None,
     ) -> None:
         if not isinstance(source, PrivacyCurve) or not source.stored_as:
-            raise ParameterError(f"source must be a PrivacyLoss or a PrivacyProfile. Got {type(source).__name__}.")
+            raise ParameterError(
+                f"source must be a PrivacyLoss or a PrivacyProfile. Got {type(source).__name__}."
+            )
         count = checks.whole("count", count, COUNTS)
         # Of matrices an account keeps terms that dominate them; what is left out is paid like a sampler's error.
         source, left_out = source.dominating()
-        sampler_error = sampler_error + count * left_out * (1 + 2.0**-40) if left_out else sampler_error
+        if left_out:
+            sampler_error = sampler_error + count * left_out * (1 + 2.0**-40)
         if source.smallest_variance < SMALLEST_RATIO:
             # The stored form keeps 1 - ratio, which would round such a ratio away.
             raise ParameterError(
@@ -108,19 +135,31 @@ class Charge(Shown):
                 "Such a pair offers no privacy in one of its directions."
             )
         if draw_identity is not None and count > 1:
-            raise ParameterError(f"count must be 1 where draw_identity is given. Got {count}: {_ONCE}")
+            raise ParameterError(
+                f"count must be 1 where draw_identity is given. Got {count}: {_ONCE}"
+            )
         drawn = (draw_identity,) if draw_identity is not None else ()
         self._set((Part(source.copy(), count),), sampler_error, drawn)
 
-    def _set(self, parts: tuple[Part, ...], sampler_error: float, drawn: tuple[str, ...]) -> None:
+    def _set(
+        self, parts: tuple[Part, ...], sampler_error: float, drawn: tuple[str, ...]
+    ) -> None:
         sampler_error = checks.real("sampler_error", sampler_error, "[0, inf)")
         if any(part.count * part.multiplicity > LARGEST_COUNT for part in parts):
-            raise ParameterError("count times multiplicity must be at most 2^53. Got more, which doubles cannot count.")
+            raise ParameterError(
+                "count times multiplicity must be at most 2^53. Got more, which doubles cannot count."
+            )
         batches = {part.source.batch_shape for part in parts} - {()}
         if len(batches) > 1 or any(len(shape) > 1 for shape in batches):
-            raise ParameterError(f"all batched losses of a charge must share one axis of label edges. Got {batches}.")
-        if not all(isinstance(name, str) and _IDENTITY.fullmatch(name) for name in drawn):
-            raise ParameterError("draw_identity must be a digest of 64 hexadecimal digits, as `draw_identity` gives it")
+            raise ParameterError(
+                f"all batched losses of a charge must share one axis of label edges. Got {batches}."
+            )
+        if not all(
+            isinstance(name, str) and _IDENTITY.fullmatch(name) for name in drawn
+        ):
+            raise ParameterError(
+                "draw_identity must be a digest of 64 hexadecimal digits, as `draw_identity` gives it"
+            )
         if len(set(drawn)) != len(drawn):
             raise ParameterError(f"charges of the same draw must not be added: {_ONCE}")
         for name, value in (
@@ -138,7 +177,9 @@ class Charge(Shown):
         return Charge.from_json, (self.to_json(),)
 
     @classmethod
-    def _from_parts(cls, parts: tuple[Part, ...], sampler_error: float, drawn: tuple[str, ...] = ()) -> Charge:
+    def _from_parts(
+        cls, parts: tuple[Part, ...], sampler_error: float, drawn: tuple[str, ...] = ()
+    ) -> Charge:
         made = cls.__new__(cls)
         made._set(parts, sampler_error, drawn)
         return made
@@ -164,22 +205,37 @@ class Charge(Shown):
 
         With `upwards` every square is the next larger number, so that none is less than it was before rounding.
         """
-        parts = tuple(Part(part.source.as_stored(upwards=upwards), part.count) for part in self.parts)
+        parts = tuple(
+            Part(part.source.as_stored(upwards=upwards), part.count)
+            for part in self.parts
+        )
         return Charge._from_parts(parts, self.sampler_error, self.draw_identities)
 
     def parts_for(self, relation: str) -> list[tuple[PrivacyCurve, int]]:
         """What an accountant adds up for it; refused where only an account can tell what it was drawn from."""
         if self.sampler_error or self.draw_identities:
-            raise ParameterError("charges must name no draw and no sampler error here: charge them to an account.")
-        return [(curve, uses * part.count) for part in self.parts for curve, uses in part.source.parts_for(relation)]
+            raise ParameterError(
+                "charges must name no draw and no sampler error here: charge them to an account."
+            )
+        return [
+            (curve, uses * part.count)
+            for part in self.parts
+            for curve, uses in part.source.parts_for(relation)
+        ]
 
     def __mul__(self, count: int) -> Charge:
         count = checks.whole("count", count, COUNTS)
         if self.draw_identities and count > 1:
-            raise ParameterError(f"a charge that carries a draw_identity must not be repeated: {_ONCE}")
+            raise ParameterError(
+                f"a charge that carries a draw_identity must not be repeated: {_ONCE}"
+            )
         total = self.sampler_error * count
         repeated = tuple(Part(part.source, part.count * count) for part in self.parts)
-        return Charge._from_parts(repeated, math.nextafter(total, math.inf) if total else 0.0, self.draw_identities)
+        return Charge._from_parts(
+            repeated,
+            math.nextafter(total, math.inf) if total else 0.0,
+            self.draw_identities,
+        )
 
     __rmul__ = __pow__ = __mul__  # as losses are repeated
 
@@ -225,7 +281,8 @@ class Charge(Shown):
         """
         if self.digest == other.digest:
             return True
-        mine, its = self.mean_shift_energy, other.mean_shift_energy
+        mine = self.mean_shift_energy
+        its = other.mean_shift_energy
         if mine is None or its is None or other.sampler_error > self.sampler_error:
             return False
         if mine.shape not in ((), its.shape):
@@ -239,16 +296,25 @@ class Charge(Shown):
             name = part.source.kind
             name += f" on {part.edges} label edges" if part.edges is not None else ""
             words.append(f"{name} x {part.count}" if part.count > 1 else name)
-        words += [f"sampler error {self.sampler_error:.3g}"] if self.sampler_error else []
+        words += (
+            [f"sampler error {self.sampler_error:.3g}"] if self.sampler_error else []
+        )
         return ", ".join(words)
 
     def cost(self) -> dict[str, object]:
         """Plain JSON values of what it costs, whatever it was drawn from: the part that `digest` covers."""
-        return {"parts": [part.to_dict() for part in self.parts], "sampler_error": self.sampler_error}
+        return {
+            "parts": [part.to_dict() for part in self.parts],
+            "sampler_error": self.sampler_error,
+        }
 
     def to_dict(self) -> dict[str, object]:
         """Give plain JSON values; floats survive exactly."""
-        return self.cost() | ({"draw_identities": list(self.draw_identities)} if self.draw_identities else {})
+        return self.cost() | (
+            {"draw_identities": list(self.draw_identities)}
+            if self.draw_identities
+            else {}
+        )
 
     def to_json(self) -> str:
         """Give the canonical JSON text."""
@@ -257,7 +323,9 @@ class Charge(Shown):
     @classmethod
     def from_dict(cls, record: object) -> Charge:
         """Inverse of `to_dict`."""
-        found = fields(within_limits(record, "a charge"), "a charge", ("parts", "sampler_error"))
+        found = fields(
+            within_limits(record, "a charge"), "a charge", ("parts", "sampler_error")
+        )
         listed = found["parts"]
         if not isinstance(listed, list) or not listed:
             raise FormatError("a charge needs a list of at least one part")
@@ -266,7 +334,9 @@ class Charge(Shown):
         if not isinstance(drawn, list):
             raise FormatError("a charge needs 'draw_identities' as a list, or none")
         try:
-            return cls._from_parts(parts, number(found, "sampler_error", "a charge"), tuple(drawn))
+            return cls._from_parts(
+                parts, number(found, "sampler_error", "a charge"), tuple(drawn)
+            )
         except ParameterError as error:
             raise FormatError(f"not a charge of this version: {error}") from error
 
@@ -284,11 +354,15 @@ def fold(parts: list[Part]) -> tuple[Part, ...]:
     for part in parts:
         key = digest(Part(part.source, 1).to_dict())
         before = merged.get(key)
-        merged[key] = part if before is None else Part(part.source, before.count + part.count)
+        merged[key] = (
+            part if before is None else Part(part.source, before.count + part.count)
+        )
     return tuple(merged.values())
 
 
 def _mapping(record: object) -> dict[str, object]:
     if not isinstance(record, Mapping):
-        raise FormatError(f"a loss or profile must be a JSON object. Got {type(record).__name__}.")
+        raise FormatError(
+            f"a loss or profile must be a JSON object. Got {type(record).__name__}."
+        )
     return dict(record)

@@ -28,7 +28,9 @@ from gaussveil.typing import Floats
 
 PATTERNS = 1024
 TIE = 1e-6  # directions this close to the worst are all enclosed; floats agree to better than 1e-9
-INTERVAL = 2.0**-10  # grid of discretised losses: any choice is sound, a finer one tighter and slower
+INTERVAL = (
+    2.0**-10
+)  # grid of discretised losses: any choice is sound, a finer one tighter and slower
 MAX_BINS = 2**16
 PROFILE_PATTERNS = 16
 ROUND_UP = 1.0 + 8 * 2.0**-53
@@ -40,7 +42,9 @@ def sampler_delta(epsilon: float, sampler_error: float) -> float:
     """(1 + e^epsilon) eta, rounded up (mathematics, section 6)."""
     if sampler_error == 0:
         return 0.0
-    return (1.0 + math.exp(epsilon)) * sampler_error * ROUND_UP if epsilon < 700 else math.inf
+    if epsilon < 700:
+        return (1.0 + math.exp(epsilon)) * sampler_error * ROUND_UP
+    return math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +57,13 @@ class Composition:
     adaptive: bool = False
 
     @classmethod
-    def of(cls, charges: Iterable[tuple[Charge, int]], *, symmetric: bool, adaptive: bool = False) -> Composition:
+    def of(
+        cls,
+        charges: Iterable[tuple[Charge, int]],
+        *,
+        symmetric: bool,
+        adaptive: bool = False,
+    ) -> Composition:
         """Fold `(charge, how many)` pairs into one composition.
 
         `adaptive` says that queries, not charges, may depend on earlier outputs: true of all but a single release.
@@ -61,18 +71,28 @@ class Composition:
         listed = list(charges)
         for _, count in listed:
             checks.whole("count", count)  # nothing that was released can be taken back
-        parts = [Part(part.source, part.count * count) for charge, count in listed for part in charge.parts]
+        parts = [
+            Part(part.source, part.count * count)
+            for charge, count in listed
+            for part in charge.parts
+        ]
         total = math.fsum(charge.sampler_error * count for charge, count in listed)
         several = sum(count for _, count in listed) > 1
         return cls(fold(parts), total * ROUND_UP, symmetric, adaptive and several)
 
     @cached_property
     def _asymmetric(self) -> tuple[Part, ...]:
-        return tuple(part for part in self.parts if not part.source.symmetric) if self.symmetric else ()
+        if self.symmetric:
+            return tuple(part for part in self.parts if not part.source.symmetric)
+        return ()
 
     @property
     def _fixed(self) -> list[Part]:
-        return [part for part in self.parts if not any(part is other for other in self._asymmetric)]
+        return [
+            part
+            for part in self.parts
+            if not any(part is other for other in self._asymmetric)
+        ]
 
     @cached_property
     def _free(self) -> bool:
@@ -87,20 +107,29 @@ class Composition:
         if self._free:
             return "pessimistic discretised composition, either way round"
         pessimistic = any(directed.pessimistic for directed in self._directed)
-        words = "pessimistic discretised composition" if pessimistic else "exact composition"
-        return f"{words}, worst over orientations" if self._asymmetric else f"{words}, worse of both directions"
+        if pessimistic:
+            words = "pessimistic discretised composition"
+        else:
+            words = "exact composition"
+        if self._asymmetric:
+            return f"{words}, worst over orientations"
+        return f"{words}, worse of both directions"
 
     @property
     def _bounded(self) -> bool:
         if self._free:
             return False
         slow = any(part.source.stored_as != "gaussian" for part in self.parts)
-        return math.prod(part.count + 1 for part in self._asymmetric) > (PROFILE_PATTERNS if slow else PATTERNS)
+        return math.prod(part.count + 1 for part in self._asymmetric) > (
+            PROFILE_PATTERNS if slow else PATTERNS
+        )
 
     def _orientations(self) -> Iterator[list[Part]]:
         """Every way round that the entries can stand, up to reversing all of them at once."""
         fixed = self._fixed
-        for reversals in itertools.product(*(range(part.count + 1) for part in self._asymmetric)):
+        for reversals in itertools.product(
+            *(range(part.count + 1) for part in self._asymmetric)
+        ):
             pattern = list(fixed)
             for part, flipped in zip(self._asymmetric, reversals, strict=True):
                 if flipped < part.count:
@@ -112,13 +141,23 @@ class Composition:
     @cached_property
     def _directed(self) -> tuple[Directed, ...]:
         if self._free:
-            free = [(WorseOrientation(part.source), part.count) for part in self._asymmetric]
-            return (Directed([*free, *((part.source, part.count) for part in self._fixed)]),)
-        patterns = [Directed([(part.source, part.count) for part in pattern]) for pattern in self._orientations()]
+            free = [
+                (WorseOrientation(part.source), part.count) for part in self._asymmetric
+            ]
+            return (
+                Directed([*free, *((part.source, part.count) for part in self._fixed)]),
+            )
+        patterns = [
+            Directed([(part.source, part.count) for part in pattern])
+            for pattern in self._orientations()
+        ]
         # Enumerated patterns already hold each pattern's opposite; oriented ones need both directions explicitly.
         if self._asymmetric or all(part.source.symmetric for part in self.parts):
             return tuple(patterns)  # what is its own reverse needs one direction only
-        return (*patterns, Directed([(part.source.reversed(), part.count) for part in self.parts]))
+        return (
+            *patterns,
+            Directed([(part.source.reversed(), part.count) for part in self.parts]),
+        )
 
     def directions(self) -> list[tuple[Directed, Directed]]:
         """Every orientation with its opposite; refused where only a bound over them is known."""
@@ -150,9 +189,15 @@ class Composition:
         if not found:
             return self.enclose_upper(epsilon)
         below = [directed.lower(epsilon, end) for directed, end in found]
-        upper = self._charged(epsilon, max(float(end.upper) for _, end in found), all(end.proven for _, end in found))
+        upper = self._charged(
+            epsilon,
+            max(float(end.upper) for _, end in found),
+            all(end.proven for _, end in found),
+        )
         lower = min(max(float(end.lower) for end in below), 1.0)
-        return Enclosure.of(lower, upper.upper, proven=upper.proven and all(end.proven for end in below))
+        return Enclosure.of(
+            lower, upper.upper, proven=upper.proven and all(end.proven for end in below)
+        )
 
     def enclose_upper(self, epsilon: float) -> Enclosure:
         """The upper end of `enclose` above 0."""
@@ -162,11 +207,13 @@ class Composition:
         if found := self._enclosed(epsilon):
             upper = max(float(end.upper) for _, end in found)
             return self._charged(epsilon, upper, all(end.proven for _, end in found))
-        ideal, proven = self._chernoff_upper(epsilon), all(part.source.cumulants_proven for part in self.parts)
+        ideal = self._chernoff_upper(epsilon)
+        proven = all(part.source.cumulants_proven for part in self.parts)
         if self._free:
             whole = self._directed[0].enclose(epsilon)
             if whole.upper < ideal:
-                ideal, proven = float(whole.upper), whole.proven
+                ideal = float(whole.upper)
+                proven = whole.proven
         return self._charged(epsilon, max(ideal, SMALLEST), proven)
 
     def _enclosed(self, epsilon: float) -> list[tuple[Directed, Enclosure]]:
@@ -177,12 +224,17 @@ class Composition:
         first = self._directed[0]
         if not self._asymmetric and first.encloses_jointly:
             return [(first, first.enclose_jointly(epsilon))]
-        return [(directed, directed.enclose(epsilon)) for directed in self._worst(epsilon)]
+        return [
+            (directed, directed.enclose(epsilon)) for directed in self._worst(epsilon)
+        ]
 
     def _charged(self, epsilon: float, ideal: float, proven: bool) -> Enclosure:
         """From 0 to an ideal delta with the sampler's share on top."""
         total = ideal + sampler_delta(epsilon, self.sampler_error)
-        upper = min(1.0, total * ROUND_UP) if total else 0.0
+        if total:
+            upper = min(1.0, total * ROUND_UP)
+        else:
+            upper = 0.0
         return Enclosure.of(0.0, upper, proven=proven or upper >= 1.0)
 
     def _worst(self, epsilon: float) -> tuple[Directed, ...]:
@@ -193,7 +245,11 @@ class Composition:
         worst = max(rough)
         if 0.0 < worst < NEGLIGIBLE and self._chernoff_upper(epsilon) < NEGLIGIBLE:
             return ()
-        return tuple(one for one, value in zip(self._directed, rough, strict=True) if value >= worst * (1 - TIE))
+        return tuple(
+            one
+            for one, value in zip(self._directed, rough, strict=True)
+            if value >= worst * (1 - TIE)
+        )
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
         """Both ends of `enclose`."""
@@ -206,7 +262,12 @@ class Composition:
             return all(part.source.cumulants_proven for part in self.parts)
         uses = sum(part.count for part in self.parts)
         exact = all(part.source.factors() is not None for part in self.parts)
-        return exact or uses <= 1 or epsilon >= largest_loss([(part.source, part.count) for part in self.parts])
+        return (
+            exact
+            or uses <= 1
+            or epsilon
+            >= largest_loss([(part.source, part.count) for part in self.parts])
+        )
 
     def quick_upper(self, epsilon: float) -> float:
         """A proven upper end by doubles alone, larger by less than one part in 1e10; infinite if they do not decide."""
@@ -223,8 +284,14 @@ class Composition:
     def upper_within(self, epsilon: float, enough: float) -> Enclosure:
         """An upper end above 0, sampler error included; by doubles alone, but proven, where that is `enough`."""
         if (epsilon, enough) not in self._upper_ends:
-            quick = self.quick_upper(epsilon) if enough else math.inf
-            found = Enclosure.of(0.0, quick, proven=True) if quick <= enough else self.enclose_upper(epsilon)
+            if enough:
+                quick = self.quick_upper(epsilon)
+            else:
+                quick = math.inf
+            if quick <= enough:
+                found = Enclosure.of(0.0, quick, proven=True)
+            else:
+                found = self.enclose_upper(epsilon)
             self._upper_ends[epsilon, enough] = found
         return self._upper_ends[epsilon, enough]
 
@@ -238,18 +305,25 @@ class Composition:
         if not self.parts:
             return 0.0
         if self._bounded:
-            return 0.0 if self.delta_upper(0.0) <= delta else self._solve(self._chernoff_upper, delta, 0.0)
+            if self.delta_upper(0.0) <= delta:
+                return 0.0
+            return self._solve(self._chernoff_upper, delta, 0.0)
         epsilon = 0.0
         while True:
             # Solve for the worst orientation alone; a few rounds find the one that decides.
             worst = max(self._directed, key=lambda directed: directed.upper(epsilon))
-            if worst.upper(epsilon) + sampler_delta(epsilon, self.sampler_error) <= delta:
+            if (
+                worst.upper(epsilon) + sampler_delta(epsilon, self.sampler_error)
+                <= delta
+            ):
                 return epsilon
             epsilon = self._solve(worst.upper, delta, epsilon)
             if math.isinf(epsilon):
                 return epsilon
 
-    def _solve(self, ideal: Callable[[float], float], delta: float, low: float) -> float:
+    def _solve(
+        self, ideal: Callable[[float], float], delta: float, low: float
+    ) -> float:
         """Smallest epsilon above `low`, which is not private, at which `ideal` and the sampler's share fit in delta."""
 
         def value(epsilon: float) -> float:
@@ -262,16 +336,22 @@ class Composition:
         while value(high) > delta:
             # Once the sampler's share alone exceeds delta, larger epsilons only make it worse: look more closely below.
             if high > 1e6 or sampler_delta(high, self.sampler_error) > delta:
-                inside = [node for node in np.linspace(low, high, 65) if value(float(node)) <= delta]
+                inside = [
+                    node
+                    for node in np.linspace(low, high, 65)
+                    if value(float(node)) <= delta
+                ]
                 if not inside:
                     return math.inf
                 high = float(inside[0])
                 break
-            low, high = high, 2 * high
+            low = high
+            high = 2 * high
         root = float(brent(log_excess, low, high, xtol=1e-14, rtol=1e-13))
         step = 1e-13 * root
         while value(root) > delta:
-            root, step = min(root + step, high), 2 * step
+            root = min(root + step, high)
+            step = 2 * step
         return root
 
     @cached_property
@@ -285,7 +365,9 @@ class Composition:
         best = 1.0
         for order, cumulant, left_out in self._worst_cumulants:
             exponent = cumulant - order * epsilon + log_chernoff(order)
-            exponent += 2.0**-50 * (cumulant + order * (epsilon + 10.0))  # its roundings; orders end at 1e4
+            exponent += 2.0**-50 * (
+                cumulant + order * (epsilon + 10.0)
+            )  # its roundings; orders end at 1e4
             if exponent < 0:
                 best = min(best, math.exp(exponent) + sampler_delta(epsilon, left_out))
         return best
@@ -316,15 +398,21 @@ class Directed:
 
     def upper(self, epsilon: float) -> float:
         """An upper end of `delta` that needs no enclosure."""
-        return self.delta(epsilon) * (1 + self._curve.relative_error) if self._curve is not None else 0.0
+        if self._curve is not None:
+            return self.delta(epsilon) * (1 + self._curve.relative_error)
+        return 0.0
 
     def upper_end(self, epsilon: float) -> float:
         """A proven upper end of one pair's delta by doubles alone; infinite where they do not decide."""
-        return self._curve.quick_upper_end(epsilon) if self._curve is not None else math.inf
+        if self._curve is not None:
+            return self._curve.quick_upper_end(epsilon)
+        return math.inf
 
     def deltas(self, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         """`delta` at many epsilons."""
-        return self._curve.worst_delta(epsilon) if self._curve is not None else np.zeros(epsilon.shape)
+        if self._curve is not None:
+            return self._curve.worst_delta(epsilon)
+        return np.zeros(epsilon.shape)
 
     def enclose(self, epsilon: float) -> Enclosure:
         """Ends of the largest delta; of parts whose factors are rounded outwards the lower end is too high by that."""
@@ -339,31 +427,46 @@ class Directed:
 
     def enclose_jointly(self, epsilon: float) -> Enclosure:
         """Ends of the worse direction's delta."""
-        return self._curve.dp_enclose(epsilon) if self._curve is not None and epsilon < self._pure else ZERO
+        if self._curve is not None and epsilon < self._pure:
+            return self._curve.dp_enclose(epsilon)
+        return ZERO
 
     def lower(self, epsilon: float, ends: Enclosure) -> Enclosure:
         """Ends of a delta that is surely not above the parts' own, where factors were rounded outwards; else `ends`.
 
         A total variation eta takes at most (1 + e^epsilon) eta off; where that is too much, a fainter one is enclosed.
         """
-        variation = math.fsum(source.rounded_by * count for source, count in self._parts)
+        variation = math.fsum(
+            source.rounded_by * count for source, count in self._parts
+        )
         lower = float(ends.lower) - sampler_delta(epsilon, variation)
         if not variation or lower > 0.5 * ends.lower or ends.upper == 0.0:
-            return Enclosure.of(max(lower, 0.0), ends.upper, proven=ends.proven) if variation else ends
-        below = Directed([(source.rounded_down(), count) for source, count in self._parts])
-        return below.enclose_jointly(epsilon) if below.encloses_jointly else below.enclose(epsilon)
+            if variation:
+                return Enclosure.of(max(lower, 0.0), ends.upper, proven=ends.proven)
+            return ends
+        below = Directed(
+            [(source.rounded_down(), count) for source, count in self._parts]
+        )
+        if below.encloses_jointly:
+            return below.enclose_jointly(epsilon)
+        return below.enclose(epsilon)
 
 
 def largest_loss(parts: Sequence[tuple[PrivacyCurve, int]]) -> Fraction | float:
     """Sum of the largest losses of all parts, exactly: rounded down it would promise delta 0 too early."""
-    if any(curve.infinity > 0.0 or math.isinf(curve.largest_loss) for curve, _ in parts):
+    if any(
+        curve.infinity > 0.0 or math.isinf(curve.largest_loss) for curve, _ in parts
+    ):
         return math.inf
-    return sum((Fraction(curve.largest_loss) * count for curve, count in parts), Fraction(0))
+    return sum(
+        (Fraction(curve.largest_loss) * count for curve, count in parts), Fraction(0)
+    )
 
 
 def worst_cumulants(parts: Iterable[Part], orders: Floats) -> tuple[Floats, Floats]:
     """Sum over the parts of the larger of K(s) and K reversed(s), worst label edge; and the tail mass left out."""
-    total, left_out = np.zeros((len(orders), 1)), np.zeros(len(orders))
+    total = np.zeros((len(orders), 1))
+    left_out = np.zeros(len(orders))
     for part in parts:
         ahead, back, tail = cumulants_at(part, orders)
         total = total + np.maximum(ahead, back).reshape(len(orders), -1)

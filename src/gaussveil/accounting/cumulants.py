@@ -12,7 +12,20 @@ from gaussveil.spectrum import PrivacyCurve
 from gaussveil.spectrum.renyi_bounds import RenyiBound
 from gaussveil.typing import Floats
 
-ORDERS = (1.01, 1.03, 1.06, *(1 + k / 10.0 for k in range(1, 100)), *range(11, 64), 72, 90, 128, 180, 256, 512, 1024)
+ORDERS = (
+    1.01,
+    1.03,
+    1.06,
+    *(1 + k / 10.0 for k in range(1, 100)),
+    *range(11, 64),
+    72,
+    90,
+    128,
+    180,
+    256,
+    512,
+    1024,
+)
 MOST = 1e12  # of a divergence that is looked at
 ROUNDED_UP = 1.0 + 1e-12
 
@@ -32,19 +45,31 @@ def cumulants_at(part: Part, orders: Floats) -> tuple[Floats, Floats, Floats]:
     """`cumulants` at many orders at once; the first axis runs over orders."""
     ahead, ahead_tail = part.source.cumulant_bounds(orders)
     back, back_tail = part.source.reversed().cumulant_bounds(orders)
-    return part.count * ahead, part.count * back, part.count * np.maximum(ahead_tail, back_tail)
+    return (
+        part.count * ahead,
+        part.count * back,
+        part.count * np.maximum(ahead_tail, back_tail),
+    )
 
 
 def renyi_bound(parts: Sequence[tuple[PrivacyCurve, int]]) -> RenyiBound | None:
     """Divergences of all parts together, in the worse direction of each, at orders at which they are finite, if any."""
-    orders = sorted({order for source, _ in parts for order in source.known_orders} | set(ORDERS))
-    kept, divergences = [], []
+    orders = sorted(
+        {order for source, _ in parts for order in source.known_orders} | set(ORDERS)
+    )
+    kept = []
+    divergences = []
     for order in orders:
-        at = math.fsum(count * renyi_upper(source, order) for source, count in parts) * ROUNDED_UP
+        at = (
+            math.fsum(count * renyi_upper(source, order) for source, count in parts)
+            * ROUNDED_UP
+        )
         if at < MOST:
             kept.append(float(order))
             divergences.append(at)
-    return RenyiBound(tuple(kept), tuple(divergences)) if kept else None
+    if kept:
+        return RenyiBound(tuple(kept), tuple(divergences))
+    return None
 
 
 def renyi_upper(source: PrivacyCurve, order: float) -> float:

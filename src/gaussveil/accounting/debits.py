@@ -34,7 +34,12 @@ from gaussveil.accounting.ledger.journal import now
 from gaussveil.accounting.ledger.ledger import Ledger
 from gaussveil.accounting.ledger.rules import check_neighbours
 from gaussveil.accounting.proofs import upper_end
-from gaussveil.errors import AssumptionError, LedgerError, LedgerStateError, LedgerUnavailableError
+from gaussveil.errors import (
+    AssumptionError,
+    LedgerError,
+    LedgerStateError,
+    LedgerUnavailableError,
+)
 from gaussveil.shown import Shown
 
 Value = TypeVar("Value")
@@ -44,7 +49,9 @@ LAST_PLACE = Fraction(1, 2**53)  # of a number that was rounded once
 _CERTIFIED: dict[tuple[str, str, float, bool], float] = {}
 _VERSION = version("gaussveil")
 _GIVEN_ID: ContextVar[_GivenId | None] = ContextVar("release_id", default=None)
-_UNRECORDED = os.urandom(32)  # without a ledger nothing is refused, and nobody is to compare
+_UNRECORDED = os.urandom(
+    32
+)  # without a ledger nothing is refused, and nobody is to compare
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,7 +89,9 @@ class _GivenId:
 
 
 @contextmanager
-def release_id_given(identifier: str, *, repeatable: bool = False, value: bytes | None = None) -> Iterator[None]:
+def release_id_given(
+    identifier: str, *, repeatable: bool = False, value: bytes | None = None
+) -> Iterator[None]:
     """Give the release inside the block its id, for callers that must not debit twice whatever fails between.
 
     Mechanisms take no id of their own. A second release inside the block meets the first one's id and is refused. With
@@ -100,7 +109,13 @@ class OpenDebit:
     """A debit inside its transaction: draw with `draw`, then read `certificate`."""
 
     def __init__(
-        self, ledger: Ledger | None, certificate: Certificate, *, state: str, created: bool, repeatable: bool
+        self,
+        ledger: Ledger | None,
+        certificate: Certificate,
+        *,
+        state: str,
+        created: bool,
+        repeatable: bool,
     ) -> None:
         self._ledger = ledger
         self._state = state
@@ -119,7 +134,9 @@ class OpenDebit:
     def certificate(self) -> Certificate:
         """The certificate of what was drawn."""
         if not self.drawn:
-            raise LedgerStateError("nothing was drawn yet, so there is nothing to certify; call draw first")
+            raise LedgerStateError(
+                "nothing was drawn yet, so there is nothing to certify; call draw first"
+            )
         return self._certificate
 
     def draw(self, make: Callable[[], Value]) -> Value:
@@ -157,8 +174,14 @@ class OpenDebit:
             try:
                 self._ledger.mark_released(self.id)
                 self._state = "released"
-            except LedgerUnavailableError as refused:  # it is paid for: drawing counts as spent
-                LOGGER.warning("release %s was drawn and stays debited as drawing: %s", self.id, refused)
+            except (
+                LedgerUnavailableError
+            ) as refused:  # it is paid for: drawing counts as spent
+                LOGGER.warning(
+                    "release %s was drawn and stays debited as drawing: %s",
+                    self.id,
+                    refused,
+                )
         elif not self.drawn and self._state == "debited" and self._created:
             # A debit that another call made under the same id is that call's to draw or to give back.
             self._ledger.void(self.id, "the transaction ended before the draw")
@@ -168,12 +191,16 @@ class OpenDebit:
         """Close after `error`: nothing drawn is given back, anything drawn stays debited. Never hides `error`."""
         self._closed = True
         if self.drawn:
-            LOGGER.warning("release %s failed after its draw began; it stays debited", self.id)
+            LOGGER.warning(
+                "release %s failed after its draw began; it stays debited", self.id
+            )
             return
         try:
             self.finish()
         except LedgerError as refused:
-            error.add_note(f"the debit {self.id!r} could not be given back and stays as it is: {refused}")
+            error.add_note(
+                f"the debit {self.id!r} could not be given back and stays as it is: {refused}"
+            )
 
 
 @contextmanager
@@ -200,15 +227,21 @@ def transaction(
     if release_id is None and (here := _GIVEN_ID.get()) is not None:
         release_id = here.identifier
         value = here.value
-        repeatable = account is not None and here.used()  # a rehearsal, which nobody pays for, is no release
+        repeatable = (
+            account is not None and here.used()
+        )  # a rehearsal, which nobody pays for, is no release
     if release_id is not None and not isinstance(release_id, str):
         checks.refuse("release_id", "text and not empty", release_id)
     if account is None:
         charge.require_unchanged()  # a debit does the same
     check_neighbours(draft.adjacency, charge)
-    known: dict[str, object] = {"delta_upper": _certified_delta(charge, draft), "gaussveil_version": _VERSION}
+    known: dict[str, object] = {
+        "delta_upper": _certified_delta(charge, draft),
+        "gaussveil_version": _VERSION,
+    }
     with ExitStack() as connection:
-        ledger, debit = None, None
+        ledger = None
+        debit = None
         if account is not None:
             ledger = connection.enter_context(Ledger.held(account.ledger))
             debit = ledger.debit(
@@ -237,8 +270,12 @@ def transaction(
                 "composition": "a single release, by its exact delta",
             }
         certificate = Certificate.complete(draft, charge, **known)
-        state, created = (debit.state, debit.created) if debit is not None else ("debited", True)
-        opened = OpenDebit(ledger, certificate, state=state, created=created, repeatable=repeatable)
+        state, created = (
+            (debit.state, debit.created) if debit is not None else ("debited", True)
+        )
+        opened = OpenDebit(
+            ledger, certificate, state=state, created=created, repeatable=repeatable
+        )
         try:
             yield opened
         except BaseException as error:
@@ -251,11 +288,20 @@ def _certified_delta(charge: Charge, draft: CertificateDraft) -> float:
     """Rigorous upper end for the pair and for the reduced form that the certificate stores; refused if too large."""
     gaps = [part.source.exact_mean_gap for part in charge.parts]
     key = (charge.digest, repr(gaps), draft.epsilon, draft.adjacency.symmetric)
-    upper = _CERTIFIED.get(key) if None not in gaps else None
+    if None not in gaps:
+        upper = _CERTIFIED.get(key)
+    else:
+        upper = None
     if upper is None:
-        forms = _forms(charge) if any(gap != () for gap in gaps) else [charge]
+        if any(gap != () for gap in gaps):
+            forms = _forms(charge)
+        else:
+            forms = [charge]
         symmetric = draft.adjacency.symmetric
-        upper = max(upper_end(one, draft.epsilon, draft.delta, symmetric=symmetric) for one in forms)
+        upper = max(
+            upper_end(one, draft.epsilon, draft.delta, symmetric=symmetric)
+            for one in forms
+        )
         if len(_CERTIFIED) >= CERTIFIED:
             _CERTIFIED.clear()
         _CERTIFIED[key] = upper
@@ -274,15 +320,22 @@ def _forms(charge: Charge) -> list[Charge]:
     """
     squares: list[tuple[Fraction, Fraction]] = []  # as stored, and exact
     for source in (part.source for part in charge.parts):
-        gaps, stored = source.exact_mean_gap, source.stored_energies
+        gaps = source.exact_mean_gap
+        stored = source.stored_energies
         if gaps is None or len(gaps) not in (0, len(stored)):
             return [charge, charge.as_stored()]
-        squares += [(Fraction(square), Fraction(gap) ** 2) for gap, square in zip(gaps, stored)]
-    if any(abs(rounded - exact) > exact * LAST_PLACE for rounded, exact in squares):  # underflow
+        squares += [
+            (Fraction(square), Fraction(gap) ** 2) for gap, square in zip(gaps, stored)
+        ]
+    if any(
+        abs(rounded - exact) > exact * LAST_PLACE for rounded, exact in squares
+    ):  # underflow
         return [charge, charge.as_stored()]
     if all(rounded <= exact for rounded, exact in squares):
         return [charge]
-    return [charge.as_stored(upwards=any(rounded < exact for rounded, exact in squares))]
+    return [
+        charge.as_stored(upwards=any(rounded < exact for rounded, exact in squares))
+    ]
 
 
 def draw_identity(account: Account | None, *drawn: ArrayLike) -> str:
@@ -292,7 +345,10 @@ def draw_identity(account: Account | None, *drawn: ArrayLike) -> str:
     debits the same ledger, and tells nothing to whoever lacks the ledger's secret key: certificates show the name, and
     a plain digest would confirm a guess.
     """
-    name = hmac.new(Ledger(account.ledger).draw_key() if account is not None else _UNRECORDED, digestmod=hashlib.sha256)
+    name = hmac.new(
+        Ledger(account.ledger).draw_key() if account is not None else _UNRECORDED,
+        digestmod=hashlib.sha256,
+    )
     for value in drawn:
         body = _bytes(value)
         name.update(len(body).to_bytes(8, "big") + body)
@@ -302,6 +358,10 @@ def draw_identity(account: Account | None, *drawn: ArrayLike) -> str:
 def _bytes(value: ArrayLike) -> bytes:
     """Bytes that two equal values share, whatever their library, type of number and order in memory."""
     if isinstance(value, bytes | str):
-        return b"text " + value.encode() if isinstance(value, str) else b"bytes " + value
+        if isinstance(value, str):
+            return b"text " + value.encode()
+        return b"bytes " + value
     numbers = np.asarray(value, dtype="<f8") + 0.0  # minus zero is zero
-    return f"numbers {numbers.shape} ".encode() + np.ascontiguousarray(numbers).tobytes()
+    return (
+        f"numbers {numbers.shape} ".encode() + np.ascontiguousarray(numbers).tobytes()
+    )

@@ -33,7 +33,9 @@ class PrivateDiagnostics:
         try:
             return self._values[name]
         except KeyError:
-            raise ParameterError(f"no diagnostic named {name!r}; there are {', '.join(self) or 'none'}") from None
+            raise ParameterError(
+                f"no diagnostic named {name!r}; there are {', '.join(self) or 'none'}"
+            ) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -48,7 +50,9 @@ class PrivateDiagnostics:
         return repr(self)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        raise PrivacyError("PrivateDiagnostics are not pickled or copied by accident; use .write(path) to keep them")
+        raise PrivacyError(
+            "PrivateDiagnostics are not pickled or copied by accident; use .write(path) to keep them"
+        )
 
     def merged(self, **more: object) -> PrivateDiagnostics:
         """Give a new container that also holds `more`."""
@@ -60,9 +64,14 @@ class PrivateDiagnostics:
             "warning": MARK,
             "format": FORMAT,
             "version": VERSION,
-            "values": {name: plain(_opened(value), name) for name, value in self._values.items()},
+            "values": {
+                name: plain(_opened(value), name)
+                for name, value in self._values.items()
+            },
         }
-        return write_whole(path, json.dumps(record, indent=2, allow_nan=False) + "\n", PRIVATE)
+        return write_whole(
+            path, json.dumps(record, indent=2, allow_nan=False) + "\n", PRIVATE
+        )
 
 
 def _opened(value: object) -> object:
@@ -81,4 +90,6 @@ def refuse_private(value: object, where: str) -> None:
     elif isinstance(value, list | tuple):
         found = any(isinstance(item, PrivateDiagnostics) for item in value)
     if found:
-        raise PrivacyError(f"{where} must hold released or public values only. Got PrivateDiagnostics.")
+        raise PrivacyError(
+            f"{where} must hold released or public values only. Got PrivateDiagnostics."
+        )

@@ -30,19 +30,39 @@ class EvenPlan:
     charge: Charge
 
     @classmethod
-    def of(cls, epsilon: float, delta: float, releases: int, *, release_delta: float | None = None) -> EvenPlan:
+    def of(
+        cls,
+        epsilon: float,
+        delta: float,
+        releases: int,
+        *,
+        release_delta: float | None = None,
+    ) -> EvenPlan:
         """The parts of a budget. Each release promises its own delta, by default an equal part of the budget's."""
-        epsilon, delta = checks.epsilon(epsilon), checks.delta(delta)
+        epsilon = checks.epsilon(epsilon)
+        delta = checks.delta(delta)
         count = checks.whole("releases", releases)
-        own = _floored(delta / count, 2) if release_delta is None else checks.delta(release_delta)
-        shift = mean_shift_for(epsilon, delta * (1 - SAMPLER_SHARE) * ROUNDING) / math.sqrt(count) * ROUNDING
+        if release_delta is None:
+            own = _floored(delta / count, 2)
+        else:
+            own = checks.delta(release_delta)
+        shift = (
+            mean_shift_for(epsilon, delta * (1 - SAMPLER_SHARE) * ROUNDING)
+            / math.sqrt(count)
+            * ROUNDING
+        )
         pair = GaussianPair.mean_shift(shift)
         found = float(pair.dp_epsilon(own)) * ROUNDING
         if not found > 0:
             raise ParameterError(
                 f"release_delta must be smaller for so many releases. Got {own:g}: each would promise an epsilon of 0."
             )
-        error = SAMPLER_SHARE * delta * ROUNDING / (count * (1 + math.exp(min(epsilon, 700.0))))
+        error = (
+            SAMPLER_SHARE
+            * delta
+            * ROUNDING
+            / (count * (1 + math.exp(min(epsilon, 700.0))))
+        )
         return cls(count, _floored(found, 6), own, Charge(pair, sampler_error=error))
 
 
@@ -50,4 +70,6 @@ def _floored(value: float, digits: int) -> float:
     """So many decimal digits of a positive number, rounded down."""
     near = float(f"{value:.{digits - 1}e}")
     unit = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
-    return near if near <= value else float(f"{value - unit / 2:.{digits - 1}e}")
+    if near <= value:
+        return near
+    return float(f"{value - unit / 2:.{digits - 1}e}")

@@ -67,12 +67,19 @@ class MatrixMechanism(NoiseDesign):
 
     def parts_for(self, relation: str) -> list[tuple[PrivacyCurve, int]]:
         """One mean shift; with sampling a schedule of steps on random batches."""
-        moved = 2.0 if relation == REPLACE else 1.0
+        if relation == REPLACE:
+            moved = 2.0
+        else:
+            moved = 1.0
         allocation = self._allocation()
         if allocation is None:
             return [(GaussianPair.mean_shift(self.shift(moved * self.sensitivity)), 1)]
         if self.takes != 1 or self.separation != 1 or self.periodic:
-            refuse("takes, separation and periodic", "left as they are with sampling", "others")
+            refuse(
+                "takes, separation and periodic",
+                "left as they are with sampling",
+                "others",
+            )
         if isinstance(allocation, BallsInBins):
             one_of("relation", relation, RELATIONS[:1])
             return [(binned(self._matrix, allocation.bins, self.noise()), 1)]
@@ -83,16 +90,34 @@ class MatrixMechanism(NoiseDesign):
             if rate == 1.0:
                 parts.append((GaussianPair.mean_shift(moved * shift), count))
             elif relation == REPLACE:
-                parts.append((ReplacedInBatch(math.nextafter(1.0 / shift, 0.0), max(rate, 1e-9)), count))
+                parts.append(
+                    (
+                        ReplacedInBatch(
+                            math.nextafter(1.0 / shift, 0.0), max(rate, 1e-9)
+                        ),
+                        count,
+                    )
+                )
             else:
-                parts.append((PoissonSubsampled(GaussianPair.mean_shift(shift), max(rate, 1e-12)), count))
+                parts.append(
+                    (
+                        PoissonSubsampled(
+                            GaussianPair.mean_shift(shift), max(rate, 1e-12)
+                        ),
+                        count,
+                    )
+                )
         return parts
 
     def _allocation(self) -> CyclicPoisson | BallsInBins | None:
         """Who takes part when, if that is random."""
         if self.sampling_rate is not None:
             if self.allocation is not None:
-                refuse("sampling_rate", "left out where an allocation is given", self.sampling_rate)
+                refuse(
+                    "sampling_rate",
+                    "left out where an allocation is given",
+                    self.sampling_rate,
+                )
             return CyclicPoisson(self.sampling_rate)
         if not isinstance(self.allocation, CyclicPoisson | BallsInBins | None):
             refuse("allocation", "a CyclicPoisson or a BallsInBins", self.allocation)
@@ -101,17 +126,35 @@ class MatrixMechanism(NoiseDesign):
     @cached_property
     def _matrix(self) -> Floats:
         if isinstance(self.strategy, NamedStrategy):
-            refuse("strategy", f"of at most {MOST_STEPS} steps here", f"one of {self.strategy.steps}")
+            refuse(
+                "strategy",
+                f"of at most {MOST_STEPS} steps here",
+                f"one of {self.strategy.steps}",
+            )
         matrix: Floats = self.strategy
-        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not 0 < matrix.shape[0] <= MOST_STEPS:
-            refuse("strategy", f"a square matrix of at most {MOST_STEPS} rows", f"shape {matrix.shape}")
-        if not np.all(np.isfinite(matrix)) or np.any(np.triu(matrix, 1)) or not np.any(matrix):
+        if (
+            matrix.ndim != 2
+            or matrix.shape[0] != matrix.shape[1]
+            or not 0 < matrix.shape[0] <= MOST_STEPS
+        ):
+            refuse(
+                "strategy",
+                f"a square matrix of at most {MOST_STEPS} rows",
+                f"shape {matrix.shape}",
+            )
+        if (
+            not np.all(np.isfinite(matrix))
+            or np.any(np.triu(matrix, 1))
+            or not np.any(matrix)
+        ):
             refuse("strategy", "finite, lower triangular and not zero", "another one")
         return matrix
 
     @cached_property
     def _steps(self) -> int:
-        return self.strategy.steps if isinstance(self.strategy, NamedStrategy) else len(self._matrix)
+        if isinstance(self.strategy, NamedStrategy):
+            return self.strategy.steps
+        return len(self._matrix)
 
     @cached_property
     def _falling(self) -> Floats | None:
@@ -124,7 +167,9 @@ class MatrixMechanism(NoiseDesign):
             if not np.array_equal(self._matrix[1:, 1:], self._matrix[:-1, :-1]):
                 return None
             column = self._matrix[:, 0]
-        return column if falls(column) else None
+        if falls(column):
+            return column
+        return None
 
     @property
     def bands(self) -> int:
@@ -142,27 +187,41 @@ class MatrixMechanism(NoiseDesign):
     def _most(self) -> int:
         apart = whole("separation", self.separation, f"[1, {MOST_STREAMED}]")
         allowed = -(-self._steps // apart)
-        return allowed if self.takes is None else min(whole("takes", self.takes, f"[1, {MOST_STREAMED}]"), allowed)
+        if self.takes is None:
+            return allowed
+        return min(whole("takes", self.takes, f"[1, {MOST_STREAMED}]"), allowed)
 
     @cached_property
     def sensitivity(self) -> float:
         """How far one record can move the strategy's product, at most; what is computed is rounded up."""
-        most, apart = self._most(), self.separation
+        most = self._most()
+        apart = self.separation
         if self._falling is not None:
             return sensitivity(self._falling, most, apart)
         gram = self._gram
         if self.periodic:
-            patterns = [np.arange(start, len(gram), apart)[:most] for start in range(len(gram))]
-            square = max(float(gram[np.ix_(pattern, pattern)].sum()) for pattern in patterns)
+            patterns = [
+                np.arange(start, len(gram), apart)[:most] for start in range(len(gram))
+            ]
+            square = max(
+                float(gram[np.ix_(pattern, pattern)].sum()) for pattern in patterns
+            )
         else:
-            square = float(_best(_best(self._together, apart, most)[None], apart, most)[0])
+            square = float(
+                _best(_best(self._together, apart, most)[None], apart, most)[0]
+            )
         return math.sqrt(square) * (1.0 + 4.0 * len(gram) * UNIT)
 
     @property
     def _together(self) -> Floats:
         """|X|, without pairs of steps that no record is in both of."""
-        distance = np.abs(np.subtract.outer(np.arange(len(self._gram)), np.arange(len(self._gram))))
-        never = (distance > 0) & (distance < self.separation) if self._most() > 1 else distance > 0
+        distance = np.abs(
+            np.subtract.outer(np.arange(len(self._gram)), np.arange(len(self._gram)))
+        )
+        if self._most() > 1:
+            never = (distance > 0) & (distance < self.separation)
+        else:
+            never = distance > 0
         return np.where(never, 0.0, self._gram)
 
     @property
@@ -180,9 +239,12 @@ class MatrixMechanism(NoiseDesign):
 
         Columns a band apart have no row in common, so a part's steps are independent draws, each with its own norm.
         """
-        parts = self.bands if parts is None else parts
+        if parts is None:
+            parts = self.bands
         if parts < self.bands:
-            refuse("parts", f"at least as many as the strategy's {self.bands} bands", parts)
+            refuse(
+                "parts", f"at least as many as the strategy's {self.bands} bands", parts
+            )
         norms = np.sqrt(np.diag(self._gram))
         padded = np.zeros(-(-norms.size // parts) * parts)
         padded[: norms.size] = norms

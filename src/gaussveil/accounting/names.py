@@ -16,28 +16,62 @@ from gaussveil.errors import LedgerStateError, ParameterError
 _BREAKING = ("Cc", "Zl", "Zp")
 _UNSEEN = ("Cf", "Cn", "Co", "Cs")
 # Letters and marks that print nothing, though their category says otherwise: fillers and selectors of variants.
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
+_BLANK = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+)
 _SELECTORS = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
 
 # Scripts in which people write; those left out hold letters of others in the same shapes (Cherokee, Lisu, Coptic ...).
 _SCRIPTS = (
-    *("LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "GEORGIAN", "HEBREW", "ARABIC", "ETHIOPIC", "DEVANAGARI", "BENGALI"),
-    *("GURMUKHI", "GUJARATI", "ORIYA", "TAMIL", "TELUGU", "KANNADA", "MALAYALAM", "SINHALA", "TIBETAN", "THAI", "LAO"),
+    *(
+        "LATIN",
+        "GREEK",
+        "CYRILLIC",
+        "ARMENIAN",
+        "GEORGIAN",
+        "HEBREW",
+        "ARABIC",
+        "ETHIOPIC",
+        "DEVANAGARI",
+        "BENGALI",
+    ),
+    *(
+        "GURMUKHI",
+        "GUJARATI",
+        "ORIYA",
+        "TAMIL",
+        "TELUGU",
+        "KANNADA",
+        "MALAYALAM",
+        "SINHALA",
+        "TIBETAN",
+        "THAI",
+        "LAO",
+    ),
     *("MYANMAR", "KHMER", "CJK", "BOPOMOFO", "HIRAGANA", "KATAKANA", "HANGUL"),
 )
-_SHARED = frozenset("0123456789\u30fc\u3005\u3006\u3007")  # digits, and marks of Japanese that no script owns
-_WRITTEN_TOGETHER = (frozenset(("CJK", "HIRAGANA", "KATAKANA")), frozenset(("CJK", "HANGUL")))
+_SHARED = frozenset(
+    "0123456789\u30fc\u3005\u3006\u3007"
+)  # digits, and marks of Japanese that no script owns
+_WRITTEN_TOGETHER = (
+    frozenset(("CJK", "HIRAGANA", "KATAKANA")),
+    frozenset(("CJK", "HANGUL")),
+)
 # Latin letters of living alphabets; what lies beyond is phonetic notation, much of it in the shapes of plain letters.
 _LATIN = (range(0x41, 0x1C0), range(0x1CD, 0x250), range(0x1E00, 0x1F00))
 
 _ALIKE = str.maketrans("I1|0", "lllO")
-LOOK_ALIKES = Path(__file__).with_name("look_alikes.txt")  # a plain letter, then all that look like it in common fonts
+LOOK_ALIKES = Path(__file__).with_name(
+    "look_alikes.txt"
+)  # a plain letter, then all that look like it in common fonts
 
 
 def one_spelling(name: str, what: str = "name") -> str:
     """The name in its one spelling, if it is text that a log can show on one line."""
     if not isinstance(name, str) or not name.strip():
-        raise ParameterError(f"{what} must be text and not empty. Got {type(name).__name__}.")
+        raise ParameterError(
+            f"{what} must be text and not empty. Got {type(name).__name__}."
+        )
     if any(unicodedata.category(letter) in _BREAKING for letter in name):
         raise ParameterError(
             f"{what} must hold no control characters such as line breaks: they would forge lines of logs"
@@ -51,13 +85,17 @@ def new_name(name: str, existing: Iterable[str], what: str = "name") -> str:
     for letter in name:
         _check_letter(letter, what)
     _check_marks(name, what)
-    scripts = {_script(letter) for letter in name if unicodedata.category(letter)[0] in "LN"} - {""}
+    scripts = {
+        _script(letter) for letter in name if unicodedata.category(letter)[0] in "LN"
+    } - {""}
     foreign = scripts.difference(_SCRIPTS)
     if foreign:
         raise ParameterError(
             f"{what} must be written in letters that are told apart from others. Got {foreign.pop().lower()} letters."
         )
-    if len(scripts) > 1 and not any(scripts <= together for together in _WRITTEN_TOGETHER):
+    if len(scripts) > 1 and not any(
+        scripts <= together for together in _WRITTEN_TOGETHER
+    ):
         mixed = " and ".join(sorted(script.lower() for script in scripts))
         raise ParameterError(
             f"{what} must be written in letters of one script: others look alike. Got {mixed} in {name!a}."
@@ -74,12 +112,16 @@ def new_name(name: str, existing: Iterable[str], what: str = "name") -> str:
 
 def shown(name: str) -> str:
     """The name in quotes, as nobody can take it for another: one that could not be opened today in plain ASCII."""
-    return repr(name) if _is_plain(name) else ascii(name)
+    if _is_plain(name):
+        return repr(name)
+    return ascii(name)
 
 
 def listed(name: str) -> str:
     """The same for tables and lists: without quotes where the name needs none."""
-    return name if _is_plain(name) else ascii(name)
+    if _is_plain(name):
+        return name
+    return ascii(name)
 
 
 def _is_plain(name: str) -> bool:
@@ -92,7 +134,9 @@ def _is_plain(name: str) -> bool:
 def _check_letter(letter: str, what: str) -> None:
     unseen = unicodedata.category(letter) in _UNSEEN or letter in _BLANK
     if unseen or any(ord(letter) in selectors for selectors in _SELECTORS):
-        raise ParameterError(f"{what} must hold no letters that are not seen. Got {letter!a}.")
+        raise ParameterError(
+            f"{what} must hold no letters that are not seen. Got {letter!a}."
+        )
 
 
 def _check_marks(name: str, what: str) -> None:
@@ -101,7 +145,9 @@ def _check_marks(name: str, what: str) -> None:
     for letter in name:
         kind = unicodedata.category(letter)[0]
         if kind == "M" and below not in ("L", "M"):
-            raise ParameterError(f"{what} must hold accents on letters alone. Got {letter!a} after something else.")
+            raise ParameterError(
+                f"{what} must hold accents on letters alone. Got {letter!a} after something else."
+            )
         below = kind
 
 
@@ -111,7 +157,12 @@ def _script(letter: str) -> str:
         return ""
     if letter.isascii():
         return "LATIN"
-    script = unicodedata.name(letter, "UNNAMED").removeprefix("EXTENDED ").split()[0].split("-")[0]
+    script = (
+        unicodedata.name(letter, "UNNAMED")
+        .removeprefix("EXTENDED ")
+        .split()[0]
+        .split("-")[0]
+    )
     if script == "LATIN" and not any(ord(letter) in letters for letters in _LATIN):
         return "PHONETIC LATIN"
     return script

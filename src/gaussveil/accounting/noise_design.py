@@ -92,11 +92,14 @@ class DPSGD(NoiseDesign):
     @property
     def usual_relation(self) -> str:
         """Batches of a fixed size are known for replaced records only."""
-        return REPLACE if self.fixed_size else ADD_REMOVE
+        if self.fixed_size:
+            return REPLACE
+        return ADD_REMOVE
 
     def parts_for(self, relation: str) -> list[tuple[PrivacyCurve, int]]:
         """A mixture against the noise alone; against another mixture where a record is replaced."""
-        shift, rate = self.shift(), real("sampling_rate", self.sampling_rate, "(0, 1]")
+        shift = self.shift()
+        rate = real("sampling_rate", self.sampling_rate, "(0, 1]")
         return [(self._step(relation, shift, rate), 1)]
 
     def _step(self, relation: str, shift: float, rate: float) -> PrivacyCurve:
@@ -104,7 +107,9 @@ class DPSGD(NoiseDesign):
             one_of("relation", relation, RELATIONS[1:])
             return FixedSizeBatch(self.noise(), max(rate, 1e-9))
         if rate == 1.0:
-            return GaussianPair.mean_shift(shift if relation == ADD_REMOVE else 2.0 * shift)
+            return GaussianPair.mean_shift(
+                shift if relation == ADD_REMOVE else 2.0 * shift
+            )
         if relation == REPLACE:
             return ReplacedInBatch(self.noise(), max(rate, 1e-9))
         return Step(self.noise(), max(rate, SMALLEST_RATE))
@@ -120,4 +125,11 @@ class Allocation(NoiseDesign):
     def parts_for(self, relation: str) -> list[tuple[PrivacyCurve, int]]:
         """The profile of all steps together, for an added or removed record."""
         one_of("relation", relation, RELATIONS[:1])
-        return [(RandomAllocation(1.0 / self.shift() * SLIGHTLY_LESS, self.steps, self.takes), 1)]
+        return [
+            (
+                RandomAllocation(
+                    1.0 / self.shift() * SLIGHTLY_LESS, self.steps, self.takes
+                ),
+                1,
+            )
+        ]

@@ -12,5 +12,8 @@ FORMER_SPELLINGS = {"add or remove": ADD_REMOVE}
 
 def relation_of(value: Any) -> str:
     """The relation by its one name; a former spelling is understood."""
-    known = FORMER_SPELLINGS.get(value, value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        known = FORMER_SPELLINGS.get(value, value)
+    else:
+        known = value
     return one_of("relation", known, RELATIONS)

@@ -16,7 +16,13 @@ from typing import ClassVar
 import numpy as np
 import scipy
 
-from gaussveil.accounting.buffered_toeplitz import ERRORS, MEAN, MOST_BUFFERS, Buffers, best_buffers
+from gaussveil.accounting.buffered_toeplitz import (
+    ERRORS,
+    MEAN,
+    MOST_BUFFERS,
+    Buffers,
+    best_buffers,
+)
 from gaussveil.accounting.buffered_toeplitz import MOST_STEPS as MOST_STREAMED
 from gaussveil.checks import one_of, whole
 from gaussveil.typing import Floats
@@ -33,7 +39,9 @@ class NamedStrategy:
     most: ClassVar[int] = MOST_STEPS
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "steps", whole("steps", self.steps, f"[1, {self.most}]"))
+        object.__setattr__(
+            self, "steps", whole("steps", self.steps, f"[1, {self.most}]")
+        )
 
     @abstractmethod
     def coefficients(self) -> Floats:
@@ -61,7 +69,9 @@ class BandMF(NamedStrategy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "bands", whole("bands", self.bands, f"[1, {MOST_STEPS}]"))
+        object.__setattr__(
+            self, "bands", whole("bands", self.bands, f"[1, {MOST_STEPS}]")
+        )
 
     def coefficients(self) -> Floats:
         """As many as there are bands."""
@@ -75,7 +85,8 @@ class BandMF(NamedStrategy):
             summed = scipy.signal.lfilter([1.0], column, np.ones(self.steps))
             again = scipy.signal.lfilter([1.0], column, summed)
             weighted = np.arange(self.steps, 0, -1) * summed
-            error, norm = float(weighted @ summed), float(column @ column)
+            error = float(weighted @ summed)
+            norm = float(column @ column)
             falls = scipy.signal.correlate(weighted, again, mode="full", method="fft")
             slopes = -2.0 * falls[self.steps : self.steps + bands - 1]
             return math.log(error) + math.log(norm), slopes / error + 2.0 * free / norm
@@ -100,18 +111,31 @@ class BLT(NamedStrategy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "buffers", whole("buffers", self.buffers, f"[1, {MOST_BUFFERS}]"))
-        object.__setattr__(self, "separation", whole("separation", self.separation, f"[1, {self.most}]"))
+        object.__setattr__(
+            self, "buffers", whole("buffers", self.buffers, f"[1, {MOST_BUFFERS}]")
+        )
+        object.__setattr__(
+            self,
+            "separation",
+            whole("separation", self.separation, f"[1, {self.most}]"),
+        )
         if self.takes is not None:
-            object.__setattr__(self, "takes", whole("takes", self.takes, f"[1, {self.most}]"))
+            object.__setattr__(
+                self, "takes", whole("takes", self.takes, f"[1, {self.most}]")
+            )
         one_of("error", self.error, ERRORS)
 
     @property
     def found(self) -> Buffers:
         """The buffers."""
         allowed = -(-self.steps // self.separation)
-        takes = allowed if self.takes is None else min(self.takes, allowed)
-        return best_buffers(self.steps, self.buffers, takes, self.separation, self.error)
+        if self.takes is None:
+            takes = allowed
+        else:
+            takes = min(self.takes, allowed)
+        return best_buffers(
+            self.steps, self.buffers, takes, self.separation, self.error
+        )
 
     def coefficients(self) -> Floats:
         """As many as there are steps."""
@@ -128,5 +152,12 @@ def _least(error_and_slope: Callable[[Floats], object], start: Floats) -> Floats
     """Where an error is least, near the start, with no coefficient below zero."""
     bounds = [(0.0, None)] * start.size
     options = {"maxiter": ITERATIONS, "maxfun": 20 * ITERATIONS}
-    found = scipy.optimize.minimize(error_and_slope, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    found = scipy.optimize.minimize(
+        error_and_slope,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options=options,
+    )
     return np.asarray(found.x)

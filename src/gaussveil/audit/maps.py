@@ -63,14 +63,20 @@ class LinearPosterior:
         """Mean and covariance of the posterior."""
         rows = _rows(data)
         xp = array_namespace(rows)
-        features, target = rows[:, :-1], rows[:, -1]
+        features = rows[:, :-1]
+        target = rows[:, -1]
         covariance = xp.linalg.inv(self._precision(features))
-        return covariance @ (xp.matrix_transpose(features) @ target) / self.noise_variance, covariance
+        return covariance @ (
+            xp.matrix_transpose(features) @ target
+        ) / self.noise_variance, covariance
 
     def _precision(self, features: Array) -> Array:
         xp = array_namespace(features)
         eye = xp.eye(features.shape[-1], dtype=features.dtype, device=features.device)
-        return self.regularization * eye + xp.matrix_transpose(features) @ features / self.noise_variance
+        return (
+            self.regularization * eye
+            + xp.matrix_transpose(features) @ features / self.noise_variance
+        )
 
     def leave_one_out(self, data: Any) -> Batch:
         """With q = x'Cx and s the noise variance: variance gap q/s, energy (y - x'm)^2 q / (s (s - q))."""
@@ -79,9 +85,14 @@ class LinearPosterior:
         factor = _cholesky("posterior precision", self._precision(rows[:, :-1]))
 
         def batch(start: int, stop: int) -> PrivacyLoss:
-            features, target = rows[start:stop, :-1], rows[start:stop, -1]
+            features = rows[start:stop, :-1]
+            target = rows[start:stop, -1]
             gap = _squared_norms(features, factor) / self.noise_variance
-            energy = (target - features @ mean) ** 2 * gap / (self.noise_variance * (1 - gap))
+            energy = (
+                (target - features @ mean) ** 2
+                * gap
+                / (self.noise_variance * (1 - gap))
+            )
             return PrivacyLoss.from_terms(gap[:, None], 1.0, energy[:, None])
 
         return batch
@@ -120,7 +131,9 @@ class GaussianSketch:
         def batch(start: int, stop: int) -> PrivacyLoss:
             leverage = _squared_norms(rows[start:stop, ...], factor)
             _require_below_one(leverage)
-            return PrivacyLoss.from_terms((-leverage / (1 - leverage))[:, None], float(self.n_components), 0.0)
+            return PrivacyLoss.from_terms(
+                (-leverage / (1 - leverage))[:, None], float(self.n_components), 0.0
+            )
 
         return batch
 
@@ -144,7 +157,9 @@ class FittedGaussian:
         if count < 2:
             raise ShapeError(f"a fitted Gaussian needs at least two rows. Got {count}.")
         centred = rows - xp.mean(rows, axis=0)
-        factor = _cholesky("sample covariance", xp.matrix_transpose(centred) @ centred / count)
+        factor = _cholesky(
+            "sample covariance", xp.matrix_transpose(centred) @ centred / count
+        )
 
         def batch(start: int, stop: int) -> PrivacyLoss:
             share = _squared_norms(centred[start:stop, ...], factor) / (count - 1)
@@ -153,9 +168,15 @@ class FittedGaussian:
             # 1 - 1/growth without cancellation: growth - 1 = (1 - n share)/(n-1).
             along = (1 - count * share) / (count - 1) / growth
             gap = xp.stack([along, xp.full_like(share, 1 / count)], axis=-1)
-            energy = xp.stack([share / (count - 1) / growth, xp.zeros_like(share)], axis=-1)
-            multiplicity = xp.asarray([1.0, columns - 1.0], dtype=rows.dtype, device=rows.device)
-            return PrivacyLoss.from_terms(gap, multiplicity * self.draws, energy * self.draws)
+            energy = xp.stack(
+                [share / (count - 1) / growth, xp.zeros_like(share)], axis=-1
+            )
+            multiplicity = xp.asarray(
+                [1.0, columns - 1.0], dtype=rows.dtype, device=rows.device
+            )
+            return PrivacyLoss.from_terms(
+                gap, multiplicity * self.draws, energy * self.draws
+            )
 
         return batch
 
@@ -169,9 +190,14 @@ MAPS = {
 
 
 def _rows(data: Any) -> Array:
-    rows = data if hasattr(data, "device") and not isinstance(data, np.ndarray) else float_array("data", data)
+    if hasattr(data, "device") and not isinstance(data, np.ndarray):
+        rows = data
+    else:
+        rows = float_array("data", data)
     if rows.ndim != 2 or min(rows.shape) < 1:
-        raise ShapeError(f"'data' must be a table with one record per row. Got shape {tuple(rows.shape)}.")
+        raise ShapeError(
+            f"'data' must be a table with one record per row. Got shape {tuple(rows.shape)}."
+        )
     return rows
 
 
@@ -182,14 +208,19 @@ def _like(rows: Array, value: Any) -> Array:
     if matrix.ndim == 0:
         matrix = matrix * xp.eye(size, dtype=rows.dtype, device=rows.device)
     if tuple(matrix.shape) != (size, size):
-        raise ShapeError(f"'covariance' must be a number or {size} x {size}. Got shape {tuple(matrix.shape)}.")
+        raise ShapeError(
+            f"'covariance' must be a number or {size} x {size}. Got shape {tuple(matrix.shape)}."
+        )
     return matrix
 
 
 def _cholesky(name: str, matrix: Array) -> Array:
     try:
         return array_namespace(matrix).linalg.cholesky(matrix)
-    except (np.linalg.LinAlgError, RuntimeError):  # PyTorch's own LinAlgError is a RuntimeError
+    except (
+        np.linalg.LinAlgError,
+        RuntimeError,
+    ):  # PyTorch's own LinAlgError is a RuntimeError
         raise NotPositiveDefiniteError(
             f"the {name} must be positive definite: an output without noise in some direction hides nothing there"
         ) from None

@@ -22,7 +22,9 @@ GaussianMap: TypeAlias = Callable[[Any], tuple[Any, Any]]
 Neighbours: TypeAlias = str | Iterable[tuple[Any, Any]] | Callable[[Any], Iterable[Any]]
 Batch: TypeAlias = Callable[[int, int], PrivacyLoss]
 
-AT_ONCE = 1 << 14  # neighbours evaluated together: a matrix for each takes 19 MB at d = 12
+AT_ONCE = (
+    1 << 14
+)  # neighbours evaluated together: a matrix for each takes 19 MB at d = 12
 AT_ONCE_ON_DEVICE = 1 << 18
 
 
@@ -50,8 +52,13 @@ class GivenLosses:
     """Pairs that the caller already has: one, a batch of any shape, or several of either."""
 
     def __init__(self, losses: PrivacyLoss | Sequence[PrivacyLoss]) -> None:
-        self._losses = [losses] if isinstance(losses, PrivacyLoss) else list(losses)
-        sizes = [int(np.prod(loss.batch_shape, dtype=np.int64)) for loss in self._losses]
+        if isinstance(losses, PrivacyLoss):
+            self._losses = [losses]
+        else:
+            self._losses = list(losses)
+        sizes = [
+            int(np.prod(loss.batch_shape, dtype=np.int64)) for loss in self._losses
+        ]
         self._starts = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
         self.count = int(self._starts[-1])
 
@@ -63,7 +70,12 @@ class GivenLosses:
         """A loss and the place in its batch where this neighbour stands."""
         which = int(np.searchsorted(self._starts, number, side="right")) - 1
         loss = self._losses[which]
-        place = np.unravel_index(number - int(self._starts[which]), loss.batch_shape) if loss.batch_shape else ()
+        if loss.batch_shape:
+            place = np.unravel_index(
+                number - int(self._starts[which]), loss.batch_shape
+            )
+        else:
+            place = ()
         return loss, tuple(int(index) for index in place)
 
 
@@ -71,7 +83,9 @@ class ComputedLosses:
     """Losses computed in batches when asked for, and again for a neighbour that deserves a closer look."""
 
     def __init__(self, count: int, batch: Batch, at_once: int = AT_ONCE) -> None:
-        self.count, self._batch, self._at_once = count, batch, at_once
+        self.count = count
+        self._batch = batch
+        self._at_once = at_once
 
     def batches(self) -> Iterator[tuple[int, PrivacyLoss]]:
         """Batches of bounded size."""
@@ -90,7 +104,9 @@ class ComputedLosses:
         return self._batch(number, number + 1), (0,)
 
 
-def map_losses(release: GaussianMap | LeaveOneOutMap, data: Any, neighbours: Neighbours) -> NeighbourLosses:
+def map_losses(
+    release: GaussianMap | LeaveOneOutMap, data: Any, neighbours: Neighbours
+) -> NeighbourLosses:
     """Losses of a map on the neighbours asked for."""
     if isinstance(neighbours, str):
         if neighbours != "leave-one-out":
@@ -100,20 +116,38 @@ def map_losses(release: GaussianMap | LeaveOneOutMap, data: Any, neighbours: Nei
             )
         if isinstance(release, LeaveOneOutMap):
             on_host = not is_array_api_obj(data) or is_numpy_array(data)
-            count = len(data) if on_host else int(data.shape[0])
-            return ComputedLosses(count, release.leave_one_out(data), AT_ONCE if on_host else AT_ONCE_ON_DEVICE)
+            if on_host:
+                count = len(data)
+            else:
+                count = int(data.shape[0])
+            return ComputedLosses(
+                count,
+                release.leave_one_out(data),
+                AT_ONCE if on_host else AT_ONCE_ON_DEVICE,
+            )
         return _leave_one_out(release, np.asarray(data))
     if not callable(release):
-        raise ParameterError("a map that is audited on given neighbours must be callable: data -> (mean, covariance)")
+        raise ParameterError(
+            "a map that is audited on given neighbours must be callable: data -> (mean, covariance)"
+        )
     if callable(neighbours):
         here = moments(release, data)
         pairs = [(here, moments(release, other)) for other in neighbours(data)]
     else:
-        pairs = [(moments(release, one), moments(release, other)) for one, other in neighbours]
+        pairs = [
+            (moments(release, one), moments(release, other))
+            for one, other in neighbours
+        ]
 
     def batch(start: int, stop: int) -> PrivacyLoss:
         chosen = pairs[start:stop]
-        return GaussianPair(*(np.stack([pair[side][part] for pair in chosen]) for side in (0, 1) for part in (0, 1)))
+        return GaussianPair(
+            *(
+                np.stack([pair[side][part] for pair in chosen])
+                for side in (0, 1)
+                for part in (0, 1)
+            )
+        )
 
     return ComputedLosses(len(pairs), batch)
 
@@ -122,8 +156,12 @@ def _leave_one_out(release: GaussianMap, rows: Any) -> NeighbourLosses:
     mean, covariance = moments(release, rows)
 
     def batch(start: int, stop: int) -> PrivacyLoss:
-        without = [moments(release, np.delete(rows, row, axis=0)) for row in range(start, stop)]
-        return GaussianPair(mean, covariance, *(np.stack(column) for column in zip(*without)))
+        without = [
+            moments(release, np.delete(rows, row, axis=0)) for row in range(start, stop)
+        ]
+        return GaussianPair(
+            mean, covariance, *(np.stack(column) for column in zip(*without))
+        )
 
     return ComputedLosses(len(rows), batch)
 
@@ -132,6 +170,11 @@ def moments(release: GaussianMap, data: Any) -> tuple[Any, Any]:
     """Mean vector and covariance matrix of the output on one data set; numbers stand for one dimension."""
     answer = release(data)
     if not isinstance(answer, tuple) or len(answer) != 2:
-        raise ParameterError(f"the map must return (mean, covariance). Got {type(answer).__name__}.")
-    mean, covariance = (np.asarray(float_array(name, part)) for name, part in zip(("mean", "covariance"), answer))
+        raise ParameterError(
+            f"the map must return (mean, covariance). Got {type(answer).__name__}."
+        )
+    mean, covariance = (
+        np.asarray(float_array(name, part))
+        for name, part in zip(("mean", "covariance"), answer)
+    )
     return np.atleast_1d(mean), np.atleast_2d(covariance)

@@ -62,7 +62,14 @@ class OneRunAudit(PrivateDiagnostics):
         Of the number of guesses that told most.
     """
 
-    __slots__ = ("confidence", "epsilon_lower", "gaussian_epsilon_lower", "guesses", "p_value", "right")
+    __slots__ = (
+        "confidence",
+        "epsilon_lower",
+        "gaussian_epsilon_lower",
+        "guesses",
+        "p_value",
+        "right",
+    )
 
     def __init__(
         self,
@@ -81,7 +88,11 @@ class OneRunAudit(PrivateDiagnostics):
         self.confidence = confidence
         super().__init__(
             p_value=p_value,
-            verdict="no claim" if p_value is None else "refuted" if self.refuted else "not refuted",
+            verdict="no claim"
+            if p_value is None
+            else "refuted"
+            if self.refuted
+            else "not refuted",
             confidence=confidence,
             delta=delta,
             epsilon_lower=epsilon_lower,
@@ -139,7 +150,10 @@ class LineGrowth:
     def of_pair(cls, epsilon: float, delta: float) -> LineGrowth:
         """Of (epsilon, delta): the line itself and that of the complements of events."""
         shrunk = math.exp(-epsilon)
-        return cls(np.array([math.exp(epsilon), shrunk]), np.array([delta, 1.0 - shrunk * (1.0 - delta)]))
+        return cls(
+            np.array([math.exp(epsilon), shrunk]),
+            np.array([delta, 1.0 - shrunk * (1.0 - delta)]),
+        )
 
     @classmethod
     def of_curve(cls, delta: Callable[[float], float]) -> LineGrowth:
@@ -175,10 +189,14 @@ class LineGrowth:
         steepness: list[float] = []
         starts: list[float] = []
         ends: list[float] = []
-        for steep, start in zip((-1.0 / slopes).tolist(), self.starts[order][first].tolist()):
+        for steep, start in zip(
+            (-1.0 / slopes).tolist(), self.starts[order][first].tolist()
+        ):
             meeting = -math.inf
             while steepness:
-                meeting = (steep * start - steepness[-1] * starts[-1]) / (steep - steepness[-1])
+                meeting = (steep * start - steepness[-1] * starts[-1]) / (
+                    steep - steepness[-1]
+                )
                 if not ends or meeting > ends[-1]:
                     break
                 steepness.pop()
@@ -246,17 +264,25 @@ def audit_one_run(
     p_value = None
     if claim is not None:
         growth, pairs = _growth(claim)
-        p_value = min(1.0, len(tried) * min(_chance(one, growth, pairs) for one in tried))
+        p_value = min(
+            1.0, len(tried) * min(_chance(one, growth, pairs) for one in tried)
+        )
 
     def refutes_pair(one: Guessed, epsilon: float) -> bool:
-        return is_rarer(one, LineGrowth.of_pair(epsilon, delta), level) or binomial_chance(one, epsilon, delta) <= level
+        return (
+            is_rarer(one, LineGrowth.of_pair(epsilon, delta), level)
+            or binomial_chance(one, epsilon, delta) <= level
+        )
 
     def refutes_shift(one: Guessed, shift: float) -> bool:
         return is_rarer(one, ShiftGrowth(shift), level)
 
     lower_ends = [_largest(partial(refutes_pair, one)) for one in tried]
     shift = max(_largest(partial(refutes_shift, one)) for one in tried)
-    gaussian = float(GaussianPair.mean_shift(shift).dp_epsilon(delta)) if shift > 0.0 and delta > 0.0 else 0.0
+    if shift > 0.0 and delta > 0.0:
+        gaussian = float(GaussianPair.mean_shift(shift).dp_epsilon(delta))
+    else:
+        gaussian = 0.0
     told = tried[int(np.argmax(lower_ends))]
     return OneRunAudit(p_value, max(lower_ends), gaussian, told, confidence, delta)
 
@@ -265,7 +291,9 @@ def right_guesses_chance(found: Guessed, growth: Growth) -> float:
     """Upper end of the probability of at least so many right guesses under a claim: the largest feasible tail."""
     if _least_mass(found, growth, 1.0) <= 1.0:
         return 1.0
-    low, high = -700.0, 0.0  # of the tail's logarithm
+    # of the tail's logarithm
+    low = -700.0
+    high = 0.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2.0
         if _least_mass(found, growth, math.exp(middle)) <= 1.0:
@@ -286,7 +314,8 @@ def _least_mass(found: Guessed, growth: Growth, tail: float) -> float:
     All of the tail lies at `right`, and every lower number gets no more than the inequality above it asks for:
     probability that is moved down serves every other inequality better.
     """
-    canaries, guesses = found.canaries, found.guesses
+    canaries = found.canaries
+    guesses = found.guesses
     inverse = growth.least_before()
     right = tail * found.right / canaries
     wrong = tail * (guesses - found.right) / canaries
@@ -308,12 +337,19 @@ def binomial_chance(found: Guessed, epsilon: float, delta: float) -> float:
     """Upper end of the same probability under (epsilon, delta), by Theorem 5.2 of Steinke, Nasr, Jagielski."""
     success = 1.0 / (1.0 + math.exp(-epsilon))
     tail = float(scipy.stats.binom.sf(found.right - 1, found.guesses, success))
-    below = scipy.stats.binom.pmf(np.arange(found.right - 1, -1, -1), found.guesses, success)
-    most = float(np.max(np.cumsum(below) / np.arange(1, found.right + 1))) if found.right else 0.0
+    below = scipy.stats.binom.pmf(
+        np.arange(found.right - 1, -1, -1), found.guesses, success
+    )
+    if found.right:
+        most = float(np.max(np.cumsum(below) / np.arange(1, found.right + 1)))
+    else:
+        most = 0.0
     return min(1.0, (tail + 2.0 * found.canaries * delta * most) * ROUNDED_UP)
 
 
-def _chance(found: Guessed, growth: Growth, pairs: Sequence[tuple[float, float]]) -> float:
+def _chance(
+    found: Guessed, growth: Growth, pairs: Sequence[tuple[float, float]]
+) -> float:
     """The smaller of both bounds."""
     chances = [binomial_chance(found, epsilon, delta) for epsilon, delta in pairs]
     return min([right_guesses_chance(found, growth), *chances])
@@ -323,7 +359,9 @@ def _growth(claim: Claimed) -> tuple[Growth, list[tuple[float, float]]]:
     """What a claim lets grow, and pairs (epsilon, delta) that it implies."""
     if isinstance(claim, tuple):
         if len(claim) != 2:
-            raise ParameterError(f"'claim' must be (epsilon, delta), an Accountant or a privacy curve. Got {claim!r}.")
+            raise ParameterError(
+                f"'claim' must be (epsilon, delta), an Accountant or a privacy curve. Got {claim!r}."
+            )
         epsilon = checks.epsilon(claim[0])
         delta = checks.real("delta", claim[1], "[0, 1]")
         return LineGrowth.of_pair(epsilon, delta), [(epsilon, delta)]
@@ -333,11 +371,15 @@ def _growth(claim: Claimed) -> tuple[Growth, list[tuple[float, float]]]:
     elif isinstance(claim, PrivacyCurve):
         asked = claim.dp_delta_upper
     else:
-        raise ParameterError(f"'claim' must be (epsilon, delta), an Accountant or a privacy curve. Got {claim!r}.")
+        raise ParameterError(
+            f"'claim' must be (epsilon, delta), an Accountant or a privacy curve. Got {claim!r}."
+        )
     return LineGrowth.of_curve(lambda epsilon: float(np.max(asked(epsilon)))), []
 
 
-def _checked(scores: ArrayLike, included: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
+def _checked(
+    scores: ArrayLike, included: ArrayLike
+) -> tuple[Floats, NDArray[np.bool_]]:
     marks = np.asarray(scores, dtype=np.float64)
     coins = np.asarray(included)
     if marks.ndim != 1 or marks.shape != coins.shape or len(marks) < FEWEST_CANARIES:
@@ -346,7 +388,9 @@ def _checked(scores: ArrayLike, included: ArrayLike) -> tuple[Floats, NDArray[np
             f"canaries. Got shapes {marks.shape} and {coins.shape}."
         )
     if not np.all(np.isfinite(marks)):
-        raise NotFiniteError("'scores' must be finite: give a canary without a score the same as an undecided one")
+        raise NotFiniteError(
+            "'scores' must be finite: give a canary without a score the same as an undecided one"
+        )
     if coins.dtype != np.bool_ and not np.all((coins == 0) | (coins == 1)):
         raise ParameterError("'included' must hold truth values, one for each canary")
     coins = coins.astype(np.bool_)
@@ -358,17 +402,23 @@ def _checked(scores: ArrayLike, included: ArrayLike) -> tuple[Floats, NDArray[np
     return marks, coins
 
 
-def _numbers_of_guesses(guesses: int | Sequence[int] | None, canaries: int) -> list[int]:
+def _numbers_of_guesses(
+    guesses: int | Sequence[int] | None, canaries: int
+) -> list[int]:
     if guesses is None:
         numbers = [canaries >> halvings for halvings in range(7)]
         return [number for number in numbers if number >= FEWEST_GUESSES] or [canaries]
     numbers = [int(number) for number in np.atleast_1d(np.asarray(guesses)).tolist()]
     if not numbers or not all(2 <= number <= canaries for number in numbers):
-        raise ParameterError(f"'guesses' must be whole numbers from 2 to the {canaries} canaries. Got {guesses!r}.")
+        raise ParameterError(
+            f"'guesses' must be whole numbers from 2 to the {canaries} canaries. Got {guesses!r}."
+        )
     return numbers
 
 
-def _guessed(marks: Floats, coins: NDArray[np.bool_], numbers: Sequence[int], seed: int) -> list[Guessed]:
+def _guessed(
+    marks: Floats, coins: NDArray[np.bool_], numbers: Sequence[int], seed: int
+) -> list[Guessed]:
     """Right guesses: "in" for the highest scores, "out" for the lowest; equal scores stand in a random order."""
     order = np.lexsort((np.random.default_rng(seed).random(len(marks)), marks))
     sorted_coins = coins[order]
@@ -376,16 +426,20 @@ def _guessed(marks: Floats, coins: NDArray[np.bool_], numbers: Sequence[int], se
     for number in numbers:
         inside = number // 2
         outside = number - inside
-        right = int(sorted_coins[len(marks) - inside :].sum()) + int((~sorted_coins[:outside]).sum())
+        right = int(sorted_coins[len(marks) - inside :].sum()) + int(
+            (~sorted_coins[:outside]).sum()
+        )
         outcomes.append(Guessed(len(marks), number, right))
     return outcomes
 
 
 def _largest(refutes: Callable[[float], bool]) -> float:
     """The largest number that is refuted, from below, by halving; 0 where none is."""
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     while refutes(high):
-        low, high = high, 2.0 * high
+        low = high
+        high = 2.0 * high
         if high > LARGEST_EPSILON:
             return low
     for _ in range(24):

@@ -16,7 +16,14 @@ import numpy as np
 from gaussveil import checks
 from gaussveil.accounting import PrivateDiagnostics
 from gaussveil.audit.binomial import Claim
-from gaussveil.audit.neighbours import GaussianMap, GivenLosses, LeaveOneOutMap, NeighbourLosses, Neighbours, map_losses
+from gaussveil.audit.neighbours import (
+    GaussianMap,
+    GivenLosses,
+    LeaveOneOutMap,
+    NeighbourLosses,
+    Neighbours,
+    map_losses,
+)
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum import Enclosure, PrivacyLoss
 from gaussveil.spectrum.enclosures.enclosure import enclose_at, host
@@ -51,8 +58,17 @@ class Audit(PrivateDiagnostics):
 
     __slots__ = ("claim", "findings", "log_delta", "verdict")
 
-    def __init__(self, claim: Claim, verdict: Verdict, findings: tuple[Finding, ...], log_delta: Floats) -> None:
-        self.claim, self.verdict, self.findings, self.log_delta = claim, verdict, findings, log_delta
+    def __init__(
+        self,
+        claim: Claim,
+        verdict: Verdict,
+        findings: tuple[Finding, ...],
+        log_delta: Floats,
+    ) -> None:
+        self.claim = claim
+        self.verdict = verdict
+        self.findings = findings
+        self.log_delta = log_delta
         share, curve = self.curve()
         super().__init__(
             claim={"epsilon": claim.epsilon, "delta": claim.delta},
@@ -115,22 +131,35 @@ def audit(
             if refuted and len(findings) >= worst:
                 break
             if number not in findings:
-                findings[number] = _look_closely(losses, number, log_delta[number], claimed.epsilon)
-            refuted |= claimed.is_exceeded(findings[number].lower, findings[number].log_lower, rounding)
+                findings[number] = _look_closely(
+                    losses, number, log_delta[number], claimed.epsilon
+                )
+            refuted |= claimed.is_exceeded(
+                findings[number].lower, findings[number].log_lower, rounding
+            )
         return refuted
 
     verdict: Verdict = "undecided"
     if refuted_by(_largest(severity, max(worst, 1))):
-        verdict = "refuted"  # one neighbour is enough: nothing has to be proven of the others
+        verdict = (
+            "refuted"  # one neighbour is enough: nothing has to be proven of the others
+        )
     else:
         upper = _proven(losses, claimed.epsilon)
-        close = upper >= claimed.delta if claimed.delta > 0 else upper > 0
+        if claimed.delta > 0:
+            close = upper >= claimed.delta
+        else:
+            close = upper > 0
         near = int(np.sum(close))
         # First what is not proven to lie below the claim, and of that the worst.
-        order = np.lexsort((-severity, ~close))[: max(worst, min(near, MOST_ENCLOSURES))].tolist()
+        order = np.lexsort((-severity, ~close))[
+            : max(worst, min(near, MOST_ENCLOSURES))
+        ].tolist()
         if refuted_by(order):
             verdict = "refuted"
-        elif near <= len(order) and all(claimed.covers(findings[number].upper) for number in order):
+        elif near <= len(order) and all(
+            claimed.covers(findings[number].upper) for number in order
+        ):
             verdict = "holds-on-these-neighbours"
     listed = sorted(findings.values(), key=lambda found: -found.log_upper)
     return Audit(claimed, verdict, tuple(listed[:worst]), log_delta)
@@ -138,22 +167,31 @@ def audit(
 
 def _largest(values: Floats, count: int) -> list[int]:
     """Where the largest values stand, the very largest first."""
-    places = np.argpartition(-values, count)[:count] if count < len(values) else np.arange(len(values))
+    if count < len(values):
+        places = np.argpartition(-values, count)[:count]
+    else:
+        places = np.arange(len(values))
     ordered: list[int] = places[np.lexsort((places, -values[places]))].tolist()
     return ordered
 
 
 def _losses(
-    map_or_pairs: GaussianMap | LeaveOneOutMap | PrivacyLoss | Sequence[PrivacyLoss], data: Any, neighbours: Neighbours
+    map_or_pairs: GaussianMap | LeaveOneOutMap | PrivacyLoss | Sequence[PrivacyLoss],
+    data: Any,
+    neighbours: Neighbours,
 ) -> NeighbourLosses:
     if isinstance(map_or_pairs, PrivacyLoss):
         return GivenLosses(map_or_pairs)
     if isinstance(map_or_pairs, Sequence):
         if not all(isinstance(loss, PrivacyLoss) for loss in map_or_pairs):
-            raise ParameterError("a sequence of pairs must hold GaussianPair or PrivacyLoss objects only")
+            raise ParameterError(
+                "a sequence of pairs must hold GaussianPair or PrivacyLoss objects only"
+            )
         return GivenLosses(map_or_pairs)
     if data is None and (isinstance(neighbours, str) or callable(neighbours)):
-        raise ParameterError("'data' is needed to audit a map on the neighbours of the data")
+        raise ParameterError(
+            "'data' is needed to audit a map on the neighbours of the data"
+        )
     return map_losses(map_or_pairs, data, neighbours)
 
 
@@ -165,7 +203,9 @@ def _evaluate(losses: NeighbourLosses, epsilon: float) -> Floats:
             values = host(direction.log_delta(epsilon)).reshape(-1)
             result[start : start + values.size, column] = values
     if np.any(np.isnan(result)):
-        raise NumericalError("the delta of a neighbour could not be computed; check that the map's output is sensible")
+        raise NumericalError(
+            "the delta of a neighbour could not be computed; check that the map's output is sensible"
+        )
     return result
 
 
@@ -178,10 +218,14 @@ def _proven(losses: NeighbourLosses, epsilon: float) -> Floats:
     return upper
 
 
-def _look_closely(losses: NeighbourLosses, number: int, log_delta: Floats, epsilon: float) -> Finding:
+def _look_closely(
+    losses: NeighbourLosses, number: int, log_delta: Floats, epsilon: float
+) -> Finding:
     loss, place = losses.one(number)
     both: list[Enclosure] = [
-        enclose_at(direction.sources, loss.batch_shape, place, loss.batch_shape, epsilon)
+        enclose_at(
+            direction.sources, loss.batch_shape, place, loss.batch_shape, epsilon
+        )
         for direction in (loss, loss.reversed())
     ]
     forward, backward = np.exp(log_delta)

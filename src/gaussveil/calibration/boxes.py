@@ -19,7 +19,9 @@ from gaussveil.errors import ParameterError
 from gaussveil.spectrum.roots import lowest
 from gaussveil.typing import Floats
 
-_SAFETY = 1 + 2.0**-44  # the last proof is in rationals; this is what the search's rounding may need
+_SAFETY = (
+    1 + 2.0**-44
+)  # the last proof is in rationals; this is what the search's rounding may need
 
 
 @dataclass(frozen=True)
@@ -42,15 +44,27 @@ class BoxNoise:
 
     def squared_loss(self) -> Fraction:
         """The largest squared loss of one unit, exactly, for these very doubles."""
-        own, shared = Fraction(self.own), Fraction(self.shared)
-        slope = 1 / own + sum((1 / Fraction(variance) for variance in self.features), Fraction(0))
+        own = Fraction(self.own)
+        shared = Fraction(self.shared)
+        slope = 1 / own + sum(
+            (1 / Fraction(variance) for variance in self.features), Fraction(0)
+        )
         bend = shared / (own * (own + self.cells * shared))
-        peak = self.touched if bend == 0 else min(self.touched, int(slope / (2 * bend)))
-        return max(j * slope - j * j * bend for j in (peak, min(peak + 1, self.touched)))
+        if bend == 0:
+            peak = self.touched
+        else:
+            peak = min(self.touched, int(slope / (2 * bend)))
+        return max(
+            j * slope - j * j * bend for j in (peak, min(peak + 1, self.touched))
+        )
 
 
 def box_noise(
-    cells: int, touched: int, *, count_weight: float = 1.0, feature_weights: Sequence[float] = ()
+    cells: int,
+    touched: int,
+    *,
+    count_weight: float = 1.0,
+    feature_weights: Sequence[float] = (),
 ) -> BoxNoise:
     """The noise of smallest count_weight * (variance of a count) + sum of feature_weights * (variances of features).
 
@@ -58,42 +72,70 @@ def box_noise(
     """
     checks.whole("cells", cells)
     checks.whole("touched", touched, f"[1, {cells}]")
-    if not all(math.isfinite(weight) and weight > 0 for weight in (count_weight, *feature_weights)):
-        raise ParameterError("count_weight and feature_weights must be positive and finite.")
+    if not all(
+        math.isfinite(weight) and weight > 0
+        for weight in (count_weight, *feature_weights)
+    ):
+        raise ParameterError(
+            "count_weight and feature_weights must be positive and finite."
+        )
     # Among features the split of a given loss is Lagrange's: variances as 1/sqrt(weight).
     roots = np.sqrt(np.asarray(feature_weights, dtype=np.float64))
     pooled = float(roots.sum()) ** 2
     share = 0.0
     if len(roots):
-        middle = 0.5 * math.log(pooled / count_weight)  # the best ratio of losses is about that of the roots
+        middle = 0.5 * math.log(
+            pooled / count_weight
+        )  # the best ratio of losses is about that of the roots
         search = (middle - 4.0, middle + 4.0)
         share = math.exp(
-            lowest(lambda log: _best_bend(cells, touched, count_weight, pooled, math.exp(log))[0], *search, xtol=1e-9)
+            lowest(
+                lambda log: _best_bend(
+                    cells, touched, count_weight, pooled, math.exp(log)
+                )[0],
+                *search,
+                xtol=1e-9,
+            )
         )
     _, bend, loss = _best_bend(cells, touched, count_weight, pooled, share)
     own = loss
     shared = own * bend / (1 - cells * bend)
-    features = tuple((own / share * roots.sum() / roots).tolist()) if len(roots) else ()
+    if len(roots):
+        features = tuple((own / share * roots.sum() / roots).tolist())
+    else:
+        features = ()
     noise = BoxNoise(cells, touched, own, shared, features)
     factor = float(noise.squared_loss()) * _SAFETY
     while True:
-        proven = BoxNoise(cells, touched, own * factor, shared * factor, tuple(s * factor for s in features))
+        proven = BoxNoise(
+            cells,
+            touched,
+            own * factor,
+            shared * factor,
+            tuple(s * factor for s in features),
+        )
         if proven.squared_loss() <= 1:
             return proven
         factor *= _SAFETY
 
 
-def _best_bend(cells: int, touched: int, weight: float, pooled: float, share: float) -> tuple[float, float, float]:
+def _best_bend(
+    cells: int, touched: int, weight: float, pooled: float, share: float
+) -> tuple[float, float, float]:
     """Cost, bend kappa = b/(a + d b) and loss/(1/a) at the best kappa, where features lose `share` times 1/a.
 
     Between the kinks, where j and j + 1 cells lose alike, one j is the worst and the cost is
     (A - B kappa)/(1 - d kappa) (j (1 + share) - j^2 kappa): its derivative vanishes at the roots of a quadratic.
     """
     slope = 1.0 + share
-    rest = pooled / share if share > 0 else 0.0
+    if share > 0:
+        rest = pooled / share
+    else:
+        rest = 0.0
     j = np.arange(1, touched + 1, dtype=np.float64)
     end = (1 - 1e-12) / cells  # at kappa = 1/d the shared noise is infinite
-    constant, linear = weight + rest, weight * (cells - 1) + rest * cells
+    constant = weight + rest
+    linear = weight * (cells - 1) + rest * cells
     points = np.zeros(1)  # of one cell nothing is shared
     if cells > 1:
         roots = _stationary(constant, linear, cells, weight, slope * j, j * j)
@@ -106,7 +148,12 @@ def _best_bend(cells: int, touched: int, weight: float, pooled: float, share: fl
 
 
 def _stationary(
-    constant: float, linear: float, cells: int, weight: float, level: Floats, square: Floats
+    constant: float,
+    linear: float,
+    cells: int,
+    weight: float,
+    level: Floats,
+    square: Floats,
 ) -> tuple[Floats, Floats]:
     """Roots kappa of square (constant - linear kappa)(1 - d kappa) = weight (level - square kappa)."""
     a = square * linear * cells
@@ -119,7 +166,11 @@ def _stationary(
 def _worst_loss(bends: Floats, slope: float, touched: int) -> Floats:
     """Largest slope j - bend j^2 over whole numbers j of touched cells."""
     with np.errstate(divide="ignore"):
-        peak = np.clip(np.floor(np.where(bends > 0, slope / (2 * bends), touched)), 1, touched)
+        peak = np.clip(
+            np.floor(np.where(bends > 0, slope / (2 * bends), touched)), 1, touched
+        )
     after = np.minimum(peak + 1, touched)
-    worst: Floats = np.maximum(slope * peak - bends * peak**2, slope * after - bends * after**2)
+    worst: Floats = np.maximum(
+        slope * peak - bends * peak**2, slope * after - bends * after**2
+    )
     return worst

@@ -67,7 +67,8 @@ class Cones(NamedTuple):
         """How much of the step fits, at most 1 and up to NEARLY of it, while every matrix is positive definite."""
         if self.plus(1.0, step).definite():
             return 1.0
-        inside, outside = 0.0, 1.0
+        inside = 0.0
+        outside = 1.0
         while outside - inside > NEARLY * outside and outside > STUCK:
             middle = (inside + outside) / 2
             if self.plus(middle, step).definite():
@@ -98,7 +99,8 @@ class ConeProblem:
     @cached_property
     def incidence(self) -> csr_array:
         """1 where a pair begins at a label, -1 where it ends there."""
-        count, columns = len(self.pairs), np.arange(len(self.pairs))
+        count = len(self.pairs)
+        columns = np.arange(len(self.pairs))
         entries = np.concatenate([np.ones(count), -np.ones(count)])
         places = (self.pairs.T.ravel(), np.concatenate([columns, columns]))
         return csr_array((entries, places), shape=(len(self.means), count))
@@ -121,7 +123,11 @@ class ConeProblem:
         if self.square is not None:
             kept = self.square / trace / (self.square / trace + 1 / radius)
             spread = 1.5 * kept**2 * trace / self.square
-            return Point(kept * self.means, spread * shape, 1.3 * ((1 - kept) ** 2 * radius + spread))
+            return Point(
+                kept * self.means,
+                spread * shape,
+                1.3 * ((1 - kept) ** 2 * radius + spread),
+            )
         budget = self._given()
         taken = 0.9 * budget / radius
         spread = 0.7 * (budget - taken**2 * radius)
@@ -135,7 +141,11 @@ class ConeProblem:
     def cones(self, point: Point) -> Cones:
         """The constraints' matrices at a point."""
         size = self.means.shape[1]
-        budget, square = (point.goal, self.square) if self.budget is None else (self.budget, point.goal)
+        budget, square = (
+            (point.goal, self.square)
+            if self.budget is None
+            else (self.budget, point.goal)
+        )
         pairs = _bordered(self.gaps(point.centres), square)
         pairs[:, :size, :size] = point.spread
         labels = _bordered(point.centres - self.means, budget - np.trace(point.spread))
@@ -155,10 +165,15 @@ class ConeProblem:
         """The adjoint of `moved`: slopes in centres, covariance and goal of the product with multipliers."""
         size = self.means.shape[1]
         edges, labels, floor = multipliers
-        centres = 2 * (self.incidence @ edges[:, :size, size]) + 2 * labels[:, :size, size]
+        centres = (
+            2 * (self.incidence @ edges[:, :size, size]) + 2 * labels[:, :size, size]
+        )
         lost = np.sum(labels[:, size, size]) + self.floor / size * np.trace(floor)
         spread = np.sum(edges[:, :size, :size], axis=0) + floor - lost * np.eye(size)
-        tied = labels if self.budget is None else edges
+        if self.budget is None:
+            tied = labels
+        else:
+            tied = edges
         return Point(centres, spread, float(np.sum(tied[:, size, size])))
 
     def bound(self, multipliers: Cones) -> Bound:
@@ -168,9 +183,13 @@ class ConeProblem:
         flows = -multipliers.pairs[:, :size, size]
         forces = self.incidence @ flows
         along = float(np.sum(forces * self.means))
-        along -= ROUNDING * float(np.sum(np.abs(self.incidence) @ np.abs(flows) * np.abs(self.means)))
+        along -= ROUNDING * float(
+            np.sum(np.abs(self.incidence) @ np.abs(flows) * np.abs(self.means))
+        )
         second = (flows / weights[:, None]).T @ flows
-        norm = (1 - self.floor) * float(np.linalg.eigvalsh(second)[-1]) + self.floor / size * float(np.trace(second))
+        norm = (1 - self.floor) * float(
+            np.linalg.eigvalsh(second)[-1]
+        ) + self.floor / size * float(np.trace(second))
         cost = float(np.sum(weights)) * norm * (1 + ROUNDING)
         drawn = float(np.sum(np.sqrt(np.sum(forces**2, axis=1)))) ** 2 * (1 + ROUNDING)
         if self.square is not None:

@@ -26,7 +26,9 @@ SOLVED = GAP / 3  # and of the small problems
 ROUGH = 3e-3  # of the first ones, while labels still join
 ROUNDS = 60
 SEEDS = 12  # labels that the first problem holds
-JOINING = 10  # labels that may join it in a round; half of those it holds where that is more
+JOINING = (
+    10  # labels that may join it in a round; half of those it holds where that is more
+)
 PAIRED = 20  # labels up to which every pair is held; beyond, the longest of each
 LONGEST = 8  # pairs of a label that it enters with, and of late ones, for each label
 PLACINGS = 400  # steps towards the hull
@@ -82,9 +84,17 @@ def least_common_noise(
     whole, least = asked.answer()
     centres = np.sqrt(unit) * whole.centres
     spreads = np.broadcast_to(unit * whole.spread, (len(own), *whole.spread.shape))
-    distance = whole.goal if square is None else asked.worst_square(whole.centres, whole.spread)
-    gap = whole.goal / least - 1 if least > 0 else np.inf
-    return Noise(centres - own, np.array(spreads), float(np.log(distance)), max(gap, 0.0))
+    if square is None:
+        distance = whole.goal
+    else:
+        distance = asked.worst_square(whole.centres, whole.spread)
+    if least > 0:
+        gap = whole.goal / least - 1
+    else:
+        gap = np.inf
+    return Noise(
+        centres - own, np.array(spreads), float(np.log(distance)), max(gap, 0.0)
+    )
 
 
 def _complete(models: LabelModels, edges: Edges) -> bool:
@@ -108,8 +118,10 @@ class _Asked:
         labels = self._seeds()
         pairs = self._entering(self.means, np.eye(self.means.shape[1]), labels, 0)
         best: _Whole | None = None
-        least, tolerance = -np.inf, ROUGH
-        problem, solution = self._small(labels, pairs), None
+        least = -np.inf
+        tolerance = ROUGH
+        problem = self._small(labels, pairs)
+        solution = None
         for _ in range(ROUNDS):
             solution = solve(problem, tolerance, solution)
             point = solution.point
@@ -128,8 +140,11 @@ class _Asked:
             if len(joining) or len(late):
                 held = len(labels)
                 labels = np.concatenate([labels, joining])
-                pairs = np.concatenate([pairs, late, self._entering(centres, point.spread, labels, held)])
-                problem, solution = self._small(labels, pairs), None
+                pairs = np.concatenate(
+                    [pairs, late, self._entering(centres, point.spread, labels, held)]
+                )
+                problem = self._small(labels, pairs)
+                solution = None
             elif tolerance == SOLVED:
                 break
             else:
@@ -142,7 +157,9 @@ class _Asked:
         return float(np.max(_squares(centres, self.edges, spread)))
 
     def _small(self, labels: Places, pairs: Edges) -> ConeProblem:
-        return ConeProblem(self.means[labels], pairs, self.floor, self.budget, self.square)
+        return ConeProblem(
+            self.means[labels], pairs, self.floor, self.budget, self.square
+        )
 
     def _seeds(self) -> Places:
         """The label farthest from its anchor, then whichever is farthest from those before; all in other graphs."""
@@ -151,15 +168,21 @@ class _Asked:
         chosen = [int(np.argmax(np.sum(self.means**2, axis=1)))]
         nearest = np.full(len(self.means), np.inf)
         while len(chosen) < min(SEEDS, len(self.means)):
-            nearest = np.minimum(nearest, np.sum((self.means - self.means[chosen[-1]]) ** 2, axis=1))
+            nearest = np.minimum(
+                nearest, np.sum((self.means - self.means[chosen[-1]]) ** 2, axis=1)
+            )
             chosen.append(int(np.argmax(nearest)))
         return np.array(chosen)
 
     def _edges_among(self, labels: Places) -> Edges:
         """Edges as places in `labels`."""
-        return np.column_stack(np.triu_indices(len(labels), 1)) if self.complete else self.edges
+        if self.complete:
+            return np.column_stack(np.triu_indices(len(labels), 1))
+        return self.edges
 
-    def _entering(self, centres: Floats, spread: Floats, labels: Places, held: int) -> Edges:
+    def _entering(
+        self, centres: Floats, spread: Floats, labels: Places, held: int
+    ) -> Edges:
         """Pairs of the labels from the place `held` on: all where labels are few, else the longest of each."""
         edges = self._edges_among(labels)
         edges = np.asarray(edges[np.max(edges, axis=1) >= held])
@@ -180,21 +203,31 @@ class _Asked:
         if not len(edges):
             return edges
         squares = _squares(point.centres, edges, point.spread)
-        limit = point.goal if self.square is None else self.square
+        if self.square is None:
+            limit = point.goal
+        else:
+            limit = self.square
         order = np.argsort(-squares)[: LONGEST * count]
         return np.asarray(edges[order[squares[order] > (1 + SOLVED) * limit]])
 
     def _in_the_way(self, centres: Floats, point: Point, outside: Places) -> Places:
         """Labels that cannot afford the hull, those that lack most first."""
-        budget = point.goal if self.budget is None else self.budget
-        costs = np.sum((centres[outside] - self.means[outside]) ** 2, axis=1) + np.trace(point.spread)
+        if self.budget is None:
+            budget = point.goal
+        else:
+            budget = self.budget
+        costs = np.sum(
+            (centres[outside] - self.means[outside]) ** 2, axis=1
+        ) + np.trace(point.spread)
         many = max(JOINING, (len(self.means) - len(outside)) // 2)
         order = np.argsort(-costs)[:many]
         return np.asarray(outside[order[costs[order] > (1 + SOLVED) * budget]])
 
     def _feasible(self, centres: Floats, point: Point, labels: Places) -> _Whole:
         """The centres with a covariance that makes up for labels and pairs that the small problem did not hold."""
-        longest = float(np.max(_squares(point.centres, self._edges_among(labels), point.spread)))
+        longest = float(
+            np.max(_squares(point.centres, self._edges_among(labels), point.spread))
+        )
         drawn = float(np.max(np.sum((centres - self.means) ** 2, axis=1)))
         trace = float(np.trace(point.spread))
         if self.square is not None:
@@ -214,11 +247,14 @@ def nearest_in_hull(corners: Floats, targets: Floats) -> Floats:
     if not len(targets):
         return np.array(targets)
     middle = corners.mean(axis=0)
-    corners, targets = corners - middle, targets - middle
-    gram, wanted = corners @ corners.T, targets @ corners.T
+    corners = corners - middle
+    targets = targets - middle
+    gram = corners @ corners.T
+    wanted = targets @ corners.T
     step = 1 / max(float(np.linalg.eigvalsh(gram)[-1]), np.finfo(float).tiny)
     weights = np.full((len(targets), len(corners)), 1 / len(corners))
-    ahead, speed = weights, 1.0
+    ahead = weights
+    speed = 1.0
     for _ in range(PLACINGS):
         moved = _on_simplex(ahead - step * (ahead @ gram - wanted))
         change = moved - weights
@@ -229,7 +265,8 @@ def nearest_in_hull(corners: Floats, targets: Floats) -> Floats:
         uphill = np.sum((ahead - moved) * change, axis=1, keepdims=True) > 0
         faster = (1 + np.sqrt(1 + 4 * speed**2)) / 2
         ahead = moved + np.where(uphill, 0.0, (speed - 1) / faster) * change
-        weights, speed = moved, faster
+        weights = moved
+        speed = faster
     return np.asarray(weights @ corners + middle)
 
 
@@ -251,5 +288,7 @@ def _squares(centres: Floats, edges: Edges, spread: Floats) -> Floats:
     squares = np.empty(len(edges))
     for begin in range(0, len(edges), AT_ONCE):
         part = slice(begin, begin + AT_ONCE)
-        squares[part] = np.sum((whitened[edges[part, 0]] - whitened[edges[part, 1]]) ** 2, axis=1)
+        squares[part] = np.sum(
+            (whitened[edges[part, 0]] - whitened[edges[part, 1]]) ** 2, axis=1
+        )
     return squares

@@ -15,13 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaussveil.errors import ParameterError
-from gaussveil.spectrum.gradient import PairGradient, both_gradients, swap_gradient, whiten
+from gaussveil.spectrum.gradient import (
+    PairGradient,
+    both_gradients,
+    swap_gradient,
+    whiten,
+)
 from gaussveil.typing import Floats
 
 Edges = NDArray[np.intp]
-Device = str | ModuleType | None  # a PyTorch device, an array namespace such as the module cupy, or NumPy
+Device = (
+    str | ModuleType | None
+)  # a PyTorch device, an array namespace such as the module cupy, or NumPy
 
-SMALLEST_LOG = -60.0  # below this a delta counts as zero: nobody needs less, and gradients would be noise
+SMALLEST_LOG = (
+    -60.0
+)  # below this a delta counts as zero: nobody needs less, and gradients would be noise
 NEAR_ONE = 1 - 1e-13
 DEVICE_EDGES = 256  # fewer edges than this are not worth the way to a GPU
 
@@ -38,7 +47,13 @@ class Smooth(NamedTuple):
 class Objective(Protocol):
     """Figures of the edges, larger is worse, and their smooth maximum."""
 
-    def smooth(self, shifts: Floats, spreads: Floats, sharpness: float, chosen: Edges | None = None) -> Smooth:
+    def smooth(
+        self,
+        shifts: Floats,
+        spreads: Floats,
+        sharpness: float,
+        chosen: Edges | None = None,
+    ) -> Smooth:
         """log-sum-exp of `sharpness` times the figures of the chosen edges, over `sharpness`, with gradients."""
 
     def each(self, shifts: Floats, spreads: Floats) -> tuple[Floats, Floats, Floats]:
@@ -68,20 +83,34 @@ class WorstDelta:
     swap: bool = False
     device: Device = None
 
-    def smooth(self, shifts: Floats, spreads: Floats, sharpness: float, chosen: Edges | None = None) -> Smooth:
+    def smooth(
+        self,
+        shifts: Floats,
+        spreads: Floats,
+        sharpness: float,
+        chosen: Edges | None = None,
+    ) -> Smooth:
         """Smooth maximum over the chosen edges and both their orders."""
-        edges = self.edges if chosen is None else self.edges[chosen]
+        if chosen is None:
+            edges = self.edges
+        else:
+            edges = self.edges[chosen]
         logs, found = self._found(shifts, spreads, edges)
         deltas = np.minimum(np.exp(logs), NEAR_ONE)
         figures = logs - np.log1p(-deltas)
         value, weights = _log_sum_exp(figures, sharpness)
         weights = np.where(logs > SMALLEST_LOG, weights / (1 - deltas), 0.0)
-        shift_slopes, spread_slopes = np.zeros_like(self.models.means), np.zeros_like(self.models.covariances)
+        shift_slopes = np.zeros_like(self.models.means)
+        spread_slopes = np.zeros_like(self.models.covariances)
         mean, cov_x, cov_y = (
-            sum(_scaled(weights[:, side], getattr(one, name)) for side, one in enumerate(found))
+            sum(
+                _scaled(weights[:, side], getattr(one, name))
+                for side, one in enumerate(found)
+            )
             for name in ("mean_x", "cov_x", "cov_y")
         )
-        first, second = edges[:, 0], edges[:, 1]
+        first = edges[:, 0]
+        second = edges[:, 1]
         np.add.at(shift_slopes, first, mean)
         np.subtract.at(shift_slopes, second, mean)
         np.add.at(spread_slopes, first, cov_x)
@@ -96,24 +125,48 @@ class WorstDelta:
         count, (labels, size) = len(self.edges), self.models.means.shape
         shift_slopes = np.zeros((len(found), count, labels, size))
         spread_slopes = np.zeros((len(found), count, labels, size, size))
-        rows, first, second = np.arange(count), self.edges[:, 0], self.edges[:, 1]
+        rows = np.arange(count)
+        first = self.edges[:, 0]
+        second = self.edges[:, 1]
         for side, one in enumerate(found):
             mean = _scaled(weights[:, side], one.mean_x)
-            shift_slopes[side, rows, first], shift_slopes[side, rows, second] = mean, -mean
+            shift_slopes[side, rows, first], shift_slopes[side, rows, second] = (
+                mean,
+                -mean,
+            )
             spread_slopes[side, rows, first] = _scaled(weights[:, side], one.cov_x)
             spread_slopes[side, rows, second] = _scaled(weights[:, side], one.cov_y)
         figures = (logs - np.log1p(-deltas)).T.ravel()
-        return figures, shift_slopes.reshape(-1, labels, size), spread_slopes.reshape(-1, labels, size, size)
+        return (
+            figures,
+            shift_slopes.reshape(-1, labels, size),
+            spread_slopes.reshape(-1, labels, size, size),
+        )
 
-    def _found(self, shifts: Floats, spreads: Floats, edges: Edges) -> tuple[Floats, list[PairGradient]]:
+    def _found(
+        self, shifts: Floats, spreads: Floats, edges: Edges
+    ) -> tuple[Floats, list[PairGradient]]:
         """log deltas of the edges, one column per order, and their gradients."""
-        first, second = edges[:, 0], edges[:, 1]
-        centres, covariances = self.models.means + shifts, self.models.covariances + spreads
-        sides = [centres[first], covariances[first], centres[second], covariances[second]]
+        first = edges[:, 0]
+        second = edges[:, 1]
+        centres = self.models.means + shifts
+        covariances = self.models.covariances + spreads
+        sides = [
+            centres[first],
+            covariances[first],
+            centres[second],
+            covariances[second],
+        ]
         pair = whiten(*self._placed(sides))
-        away = [swap_gradient(pair, self.epsilon)] if self.swap else both_gradients(pair, self.epsilon)
+        away = (
+            [swap_gradient(pair, self.epsilon)]
+            if self.swap
+            else both_gradients(pair, self.epsilon)
+        )
         found = [PairGradient(*map(_on_host, one)) for one in away]
-        return np.stack([np.maximum(one.log_delta, SMALLEST_LOG) for one in found], axis=1), found
+        return np.stack(
+            [np.maximum(one.log_delta, SMALLEST_LOG) for one in found], axis=1
+        ), found
 
     def _placed(self, sides: list[Floats]) -> list[Any]:
         if self.device is None or len(sides[0]) < DEVICE_EDGES:
@@ -127,7 +180,10 @@ class WorstDelta:
                 f"device={self.device!r} needs PyTorch, which is not installed. Install it, pass an array namespace "
                 "such as the module cupy, or leave device out: NumPy gives the same numbers."
             ) from None
-        return [torch.asarray(side, dtype=torch.float64, device=self.device) for side in sides]
+        return [
+            torch.asarray(side, dtype=torch.float64, device=self.device)
+            for side in sides
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,14 +193,24 @@ class WorstShift:
     models: LabelModels
     edges: Edges
 
-    def smooth(self, shifts: Floats, spreads: Floats, sharpness: float, chosen: Edges | None = None) -> Smooth:
+    def smooth(
+        self,
+        shifts: Floats,
+        spreads: Floats,
+        sharpness: float,
+        chosen: Edges | None = None,
+    ) -> Smooth:
         """Smooth maximum over the chosen edges."""
-        edges = self.edges if chosen is None else self.edges[chosen]
+        if chosen is None:
+            edges = self.edges
+        else:
+            edges = self.edges[chosen]
         squares, solved = self._found(shifts, spreads, edges)
         figures = np.log(squares)[:, None]
         value, weights = _log_sum_exp(figures, sharpness)
         pull = (weights[:, 0] / squares)[:, None] * solved
-        shift_slopes, spread_slopes = np.zeros_like(shifts), np.zeros_like(spreads)
+        shift_slopes = np.zeros_like(shifts)
+        spread_slopes = np.zeros_like(spreads)
         np.add.at(shift_slopes, edges[:, 0], 2 * pull)
         np.subtract.at(shift_slopes, edges[:, 1], 2 * pull)
         spread_slopes[0] = -pull.T @ solved
@@ -156,21 +222,31 @@ class WorstShift:
         count, (labels, size) = len(self.edges), shifts.shape
         rows = np.arange(count)
         pull = solved / squares[:, None]
-        shift_slopes, spread_slopes = np.zeros((count, labels, size)), np.zeros((count, labels, size, size))
-        shift_slopes[rows, self.edges[:, 0]], shift_slopes[rows, self.edges[:, 1]] = 2 * pull, -2 * pull
+        shift_slopes = np.zeros((count, labels, size))
+        spread_slopes = np.zeros((count, labels, size, size))
+        shift_slopes[rows, self.edges[:, 0]], shift_slopes[rows, self.edges[:, 1]] = (
+            2 * pull,
+            -2 * pull,
+        )
         spread_slopes[:, 0] = -pull[:, :, None] * solved[:, None, :]
         return np.log(squares), shift_slopes, spread_slopes
 
-    def _found(self, shifts: Floats, spreads: Floats, edges: Edges) -> tuple[Floats, Floats]:
+    def _found(
+        self, shifts: Floats, spreads: Floats, edges: Edges
+    ) -> tuple[Floats, Floats]:
         """Squared distances of the edges' centres and the gaps over the spread."""
         centres = self.models.means + shifts
         gaps = centres[edges[:, 0]] - centres[edges[:, 1]]
         # A search also tries spreads of hardly any width in some direction: a sum of squares then says "far", as it is,
         # where the product of gaps and a solution may come out as any number.
         widths, axes = np.linalg.eigh(spreads[0])
-        roots = np.sqrt(np.maximum(widths, max(np.finfo(float).eps * float(widths[-1]), 1e-200)))
+        roots = np.sqrt(
+            np.maximum(widths, max(np.finfo(float).eps * float(widths[-1]), 1e-200))
+        )
         whitened = gaps @ axes / roots
-        return np.maximum(np.sum(whitened**2, axis=1), 1e-300), whitened / roots @ axes.T
+        return np.maximum(
+            np.sum(whitened**2, axis=1), 1e-300
+        ), whitened / roots @ axes.T
 
 
 def log_delta_of(figure: float) -> float:
@@ -195,4 +271,7 @@ def _on_host(column: Any) -> Floats:
     for away in ("cpu", "get"):  # the way off the GPU in PyTorch and in CuPy
         if hasattr(column, away):
             column = getattr(column, away)()
-    return np.asarray(column if isinstance(column, np.ndarray) else np.from_dlpack(column), dtype=np.float64)
+    return np.asarray(
+        column if isinstance(column, np.ndarray) else np.from_dlpack(column),
+        dtype=np.float64,
+    )

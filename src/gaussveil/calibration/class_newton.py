@@ -20,7 +20,12 @@ CAUTION = 0.9  # of the way to a cone's edge, more where both steps are long any
 STALLED = 0.1  # a predictor that gets no further than this asks for centring
 CENTRED = 0.5
 LEAST_WEIGHT = 1e-6  # of the logarithms, against the last one
-RIDGES = (0.0, 1e-14, 1e-12, 1e-10)  # of the diagonal, where rounding took positive definiteness
+RIDGES = (
+    0.0,
+    1e-14,
+    1e-12,
+    1e-10,
+)  # of the diagonal, where rounding took positive definiteness
 SINGULAR = 1e-15
 
 
@@ -35,14 +40,21 @@ class Solution(NamedTuple):
     @property
     def gap(self) -> float:
         """How far the point is above the bound, relatively."""
-        return self.point.goal / self.bound.least - 1 if self.bound.least > 0 else np.inf
+        if self.bound.least > 0:
+            return self.point.goal / self.bound.least - 1
+        return np.inf
 
 
-def solve(problem: ConeProblem, tolerance: float, begin: Solution | None = None) -> Solution:
+def solve(
+    problem: ConeProblem, tolerance: float, begin: Solution | None = None
+) -> Solution:
     """A point inside all cones with a gap of at most `tolerance`, or the smallest gap that doubles reach; `begin` is
     an earlier solution of the same problem to go on from.
     """
-    solution = _begun(problem) if begin is None else begin
+    if begin is None:
+        solution = _begun(problem)
+    else:
+        solution = begin
     for _ in range(STEPS):
         if solution.gap <= tolerance:
             break
@@ -70,21 +82,34 @@ def _begun(problem: ConeProblem) -> Solution:
     return Solution(point, problem.bound(multipliers), point, multipliers)
 
 
-def _step(problem: ConeProblem, point: Point, multipliers: Cones) -> tuple[Point, Cones]:
+def _step(
+    problem: ConeProblem, point: Point, multipliers: Cones
+) -> tuple[Point, Cones]:
     """One predictor and one corrected step, each as long as the cones allow."""
     inside = problem.cones(point)
     newton = _Newton(problem, inside.inverse(), multipliers)
     weight = inside.dot(multipliers) / problem.order
     _, moved, turned = newton.direction(0.0, None)
-    ahead, lifted = inside.room(moved), multipliers.room(turned)
-    left = inside.plus(ahead, moved).dot(multipliers.plus(lifted, turned)) / problem.order
-    share = CENTRED if min(ahead, lifted) < STALLED else max(min(1.0, left / weight) ** 3, LEAST_WEIGHT)
-    corrector = Cones(*(_symmetric(w @ d @ z) for w, d, z in zip(newton.inverse, moved, turned)))
+    ahead = inside.room(moved)
+    lifted = multipliers.room(turned)
+    left = (
+        inside.plus(ahead, moved).dot(multipliers.plus(lifted, turned)) / problem.order
+    )
+    if min(ahead, lifted) < STALLED:
+        share = CENTRED
+    else:
+        share = max(min(1.0, left / weight) ** 3, LEAST_WEIGHT)
+    corrector = Cones(
+        *(_symmetric(w @ d @ z) for w, d, z in zip(newton.inverse, moved, turned))
+    )
     step, moved, turned = newton.direction(share * weight, corrector)
     caution = CAUTION + (0.99 - CAUTION) * min(ahead, lifted)
-    ahead, lifted = caution * inside.room(moved), caution * multipliers.room(turned)
+    ahead = caution * inside.room(moved)
+    lifted = caution * multipliers.room(turned)
     taken = Point(
-        point.centres + ahead * step.centres, point.spread + ahead * step.spread, point.goal + ahead * step.goal
+        point.centres + ahead * step.centres,
+        point.spread + ahead * step.spread,
+        point.goal + ahead * step.goal,
     )
     return taken, multipliers.plus(lifted, turned)
 
@@ -92,7 +117,9 @@ def _step(problem: ConeProblem, point: Point, multipliers: Cones) -> tuple[Point
 class _Newton:
     """The linear system of one step: centres eliminated by Cholesky, then covariance and goal."""
 
-    def __init__(self, problem: ConeProblem, inverse: Cones, multipliers: Cones) -> None:
+    def __init__(
+        self, problem: ConeProblem, inverse: Cones, multipliers: Cones
+    ) -> None:
         self.problem = problem
         self.inverse = inverse
         self.multipliers = multipliers
@@ -105,44 +132,62 @@ class _Newton:
         self._factor = _factored(self._centres)
         self._carried = cho_solve(self._factor, self._across, check_finite=False)
         self._scale = 1 / np.sqrt(np.diagonal(self._rest))
-        left = _symmetric(self._rest - self._across.T @ self._carried) * np.outer(self._scale, self._scale)
+        left = _symmetric(self._rest - self._across.T @ self._carried) * np.outer(
+            self._scale, self._scale
+        )
         values, self._axes = np.linalg.eigh(left)
         self._values = np.maximum(values, SINGULAR * values[-1])
 
-    def direction(self, weight: float, corrector: Cones | None) -> tuple[Point, Cones, Cones]:
+    def direction(
+        self, weight: float, corrector: Cones | None
+    ) -> tuple[Point, Cones, Cones]:
         """The step towards the point where constraint times multiplier is `weight`, and how both move."""
-        aims = [weight * inverse - held for inverse, held in zip(self.inverse, self.multipliers)]
+        aims = [
+            weight * inverse - held
+            for inverse, held in zip(self.inverse, self.multipliers)
+        ]
         if corrector is not None:
             aims = [aim - part for aim, part in zip(aims, corrector)]
         slopes = self.problem.pull(self.multipliers.plus(1.0, Cones(*aims)))
-        ends = slopes.centres.ravel(), np.append(slopes.spread[self._upper] * self._twice, slopes.goal - 1)
+        ends = (
+            slopes.centres.ravel(),
+            np.append(slopes.spread[self._upper] * self._twice, slopes.goal - 1),
+        )
         centres, rest = self._solved(*ends)
         # one round of refinement: near the end the system is nearly singular
         more = self._solved(
             ends[0] - self._centres @ centres - self._across @ rest,
             ends[1] - self._across.T @ centres - self._rest @ rest,
         )
-        centres, rest = centres + more[0], rest + more[1]
+        centres = centres + more[0]
+        rest = rest + more[1]
         spread = np.zeros((self.problem.means.shape[1],) * 2)
         spread[self._upper] = rest[:-1]
         spread = spread + np.triu(spread, 1).T
         step = Point(centres.reshape(self.problem.means.shape), spread, float(rest[-1]))
         moved = self.problem.moved(step)
         turned = Cones(
-            *(aim - _symmetric(w @ d @ z) for aim, w, d, z in zip(aims, self.inverse, moved, self.multipliers))
+            *(
+                aim - _symmetric(w @ d @ z)
+                for aim, w, d, z in zip(aims, self.inverse, moved, self.multipliers)
+            )
         )
         return step, moved, turned
 
     def _solved(self, centres: Floats, rest: Floats) -> tuple[Floats, Floats]:
         reduced = self._scale * (rest - self._carried.T @ centres)
         found = self._scale * (self._axes @ ((self._axes.T @ reduced) / self._values))
-        return cho_solve(self._factor, centres, check_finite=False) - self._carried @ found, found
+        return cho_solve(
+            self._factor, centres, check_finite=False
+        ) - self._carried @ found, found
 
     def _of_centres(self) -> Floats:
         """The system's block of the centres: a Laplacian of the pairs' blocks and the labels' own."""
         count, size = self.problem.means.shape
         first, second = self.problem.pairs.T
-        edges, own = (_of_borders(w, z) for w, z in zip(self.inverse[:2], self.multipliers[:2]))
+        edges, own = (
+            _of_borders(w, z) for w, z in zip(self.inverse[:2], self.multipliers[:2])
+        )
         system = np.zeros((count, size, count, size))
         system[first, :, second, :] = -edges
         system[second, :, first, :] = -edges
@@ -155,14 +200,19 @@ class _Newton:
         """The block between the centres and (covariance, goal)."""
         count, size = self.problem.means.shape
         rows, columns = self._upper
-        w, z = self.inverse.pairs, self.multipliers.pairs
+        w = self.inverse.pairs
+        z = self.multipliers.pairs
         mixed = (
             w[:, :size, size][:, None, :, None] * z[:, :size, :size][:, :, None, :]
             + w[:, :size, :size][:, :, :, None] * z[:, :size, size][:, None, None, :]
         )
-        mixed = (mixed[:, :, rows, columns] + mixed[:, :, columns, rows]) * (self._twice / 2)
+        mixed = (mixed[:, :, rows, columns] + mixed[:, :, columns, rows]) * (
+            self._twice / 2
+        )
         block = np.zeros((count, size, len(rows) + 1))
-        block[:, :, :-1] = (self.problem.incidence @ mixed.reshape(len(w), -1)).reshape(count, size, -1)
+        block[:, :, :-1] = (self.problem.incidence @ mixed.reshape(len(w), -1)).reshape(
+            count, size, -1
+        )
         labels = _of_corner(self.inverse.labels, self.multipliers.labels)
         block[:, :, :-1] -= labels[:, :, None] * (rows == columns)
         if self.problem.budget is None:
@@ -173,13 +223,21 @@ class _Newton:
 
     def _of_rest(self) -> Floats:
         """The block of (covariance, goal)."""
-        size, many = self.problem.means.shape[1], len(self._twice)
+        size = self.problem.means.shape[1]
+        many = len(self._twice)
         diagonal = np.where(self._upper[0] == self._upper[1], 1.0, 0.0)
-        w, z = self.inverse.pairs, self.multipliers.pairs
-        labels = float(self.inverse.labels[:, size, size] @ self.multipliers.labels[:, size, size])
+        w = self.inverse.pairs
+        z = self.multipliers.pairs
+        labels = float(
+            self.inverse.labels[:, size, size] @ self.multipliers.labels[:, size, size]
+        )
         system = np.zeros((many + 1, many + 1))
-        products = w[:, :size, :size].reshape(len(w), -1).T @ z[:, :size, :size].reshape(len(z), -1)
-        system[:many, :many] = self._of_spread(products) + labels * np.outer(diagonal, diagonal)
+        products = w[:, :size, :size].reshape(len(w), -1).T @ z[
+            :, :size, :size
+        ].reshape(len(z), -1)
+        system[:many, :many] = self._of_spread(products) + labels * np.outer(
+            diagonal, diagonal
+        )
         lifted = np.eye(many) - self.problem.floor / size * np.outer(diagonal, diagonal)
         floor = np.outer(self.inverse.floor, self.multipliers.floor)
         system[:many, :many] += lifted.T @ self._of_spread(floor) @ lifted
@@ -200,29 +258,40 @@ class _Newton:
         turned = products.reshape(size, size, size, size).transpose(3, 0, 1, 2)
         turned = turned + turned.transpose(1, 0, 2, 3)
         turned = (turned + turned.transpose(0, 1, 3, 2)) / 4
-        return _symmetric(turned[rows, columns][:, rows, columns] * np.outer(self._twice, self._twice))
+        return _symmetric(
+            turned[rows, columns][:, rows, columns] * np.outer(self._twice, self._twice)
+        )
 
 
 def _of_borders(inverse: Floats, multipliers: Floats) -> Floats:
     """tr(U W V Z) for U and V over the borders (last columns and rows) of the matrices."""
     size = inverse.shape[-1] - 1
-    w, z = inverse[:, :size, size], multipliers[:, :size, size]
+    w = inverse[:, :size, size]
+    z = multipliers[:, :size, size]
     block = inverse[:, size, size][:, None, None] * multipliers[:, :size, :size]
     block = block + multipliers[:, size, size][:, None, None] * inverse[:, :size, :size]
-    return _symmetric(block + w[:, :, None] * z[:, None, :] + z[:, :, None] * w[:, None, :])
+    return _symmetric(
+        block + w[:, :, None] * z[:, None, :] + z[:, :, None] * w[:, None, :]
+    )
 
 
 def _of_corner(inverse: Floats, multipliers: Floats) -> Floats:
     """tr(U W V Z) for U over the borders and V the corner."""
     size = inverse.shape[-1] - 1
     first = inverse[:, :size, size] * multipliers[:, size, size][:, None]
-    return np.asarray(first + inverse[:, size, size][:, None] * multipliers[:, :size, size])
+    return np.asarray(
+        first + inverse[:, size, size][:, None] * multipliers[:, :size, size]
+    )
 
 
 def _factored(system: Floats) -> tuple[Floats, bool]:
     for ridge in RIDGES:
         try:
-            factor, lower = cho_factor(system + ridge * np.diag(np.diagonal(system)), lower=True, check_finite=False)
+            factor, lower = cho_factor(
+                system + ridge * np.diag(np.diagonal(system)),
+                lower=True,
+                check_finite=False,
+            )
         except LinAlgError:
             continue
         return np.asarray(factor), bool(lower)

@@ -22,12 +22,20 @@ from gaussveil import checks
 from gaussveil.calibration.class_gradient import Device, LabelModels, log_delta_of
 from gaussveil.calibration.class_search import Noise
 from gaussveil.calibration.class_solver import Search
-from gaussveil.errors import NotFiniteError, NotPositiveDefiniteError, NotSymmetricError, ParameterError, ShapeError
+from gaussveil.errors import (
+    NotFiniteError,
+    NotPositiveDefiniteError,
+    NotSymmetricError,
+    ParameterError,
+    ShapeError,
+)
 from gaussveil.spectrum.arguments import float_array
 from gaussveil.typing import Floats, Progress
 
 Graph = str | tuple[str, float] | Iterable[tuple[Any, Any]]
-GRAPH_FORMS = "'complete', ('nearest', how many), ('distance', how far), or pairs of labels"
+GRAPH_FORMS = (
+    "'complete', ('nearest', how many), ('distance', how far), or pairs of labels"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,41 +97,62 @@ def design_class_noise(
     models = checked_models(means, covariances)
     pairs = np.asarray(edges, dtype=np.intp)
     if (accuracy is None) == (delta is None):
-        raise ParameterError("give exactly one of accuracy and delta: the other one is the answer.")
+        raise ParameterError(
+            "give exactly one of accuracy and delta: the other one is the answer."
+        )
     told = report or (lambda _word, _share: None)
-    search = Search(models, pairs, epsilon, noise_means, common_covariance, swap, device, told)
+    search = Search(
+        models, pairs, epsilon, noise_means, common_covariance, swap, device, told
+    )
     if accuracy is not None:
         error = checks.positive("accuracy", accuracy)
         return _finished(models, epsilon, search.best(error * models.means.shape[1]))
-    return _finished(models, epsilon, search.cheapest(checks.real("delta", delta, "(0, 1)")))
+    return _finished(
+        models, epsilon, search.cheapest(checks.real("delta", delta, "(0, 1)"))
+    )
 
 
 def checked_models(means: ArrayLike, covariances: ArrayLike | None) -> LabelModels:
     """Query models as arrays, or an error that says which rule they break."""
     centres = np.asarray(float_array("means", means))
     if centres.ndim != 2 or len(centres) < 2 or centres.shape[1] < 1:
-        raise ShapeError(f"means must have shape (labels, k) with at least 2 labels. Got {centres.shape}.")
+        raise ShapeError(
+            f"means must have shape (labels, k) with at least 2 labels. Got {centres.shape}."
+        )
     count, size = centres.shape
     given = np.zeros((count, size, size)) if covariances is None else covariances
     spreads = np.asarray(float_array("covariances", given))
     if spreads.shape != (count, size, size):
-        raise ShapeError(f"covariances must have shape {(count, size, size)}. Got {spreads.shape}.")
+        raise ShapeError(
+            f"covariances must have shape {(count, size, size)}. Got {spreads.shape}."
+        )
     if not (np.isfinite(centres).all() and np.isfinite(spreads).all()):
-        raise NotFiniteError("means and covariances must be finite. Got NaN or infinity.")
+        raise NotFiniteError(
+            "means and covariances must be finite. Got NaN or infinity."
+        )
     transposed = spreads.transpose(0, 2, 1)
     scale = np.max(np.abs(spreads), axis=(1, 2), keepdims=True)
     if np.any(np.abs(spreads - transposed) > 1e-10 * scale):
-        raise NotSymmetricError("every covariance must be symmetric. Pass (C + C.T) / 2.")
+        raise NotSymmetricError(
+            "every covariance must be symmetric. Pass (C + C.T) / 2."
+        )
     spreads = (spreads + transposed) / 2
     if np.any(np.linalg.eigvalsh(spreads)[:, 0] < -1e-10 * scale[:, 0, 0]):
-        raise NotPositiveDefiniteError("every covariance must be positive semidefinite. Got a negative eigenvalue.")
+        raise NotPositiveDefiniteError(
+            "every covariance must be positive semidefinite. Got a negative eigenvalue."
+        )
     return LabelModels(centres, spreads)
 
 
-def _finished(models: LabelModels, epsilon: float, found: dict[str, Noise]) -> ClassNoise:
+def _finished(
+    models: LabelModels, epsilon: float, found: dict[str, Noise]
+) -> ClassNoise:
     kind = min(found, key=lambda name: found[name].figure)
     noise = found[kind]
-    before, after = (np.sum((rows - rows.mean(axis=0)) ** 2) for rows in (models.means, models.means + noise.shifts))
+    before, after = (
+        np.sum((rows - rows.mean(axis=0)) ** 2)
+        for rows in (models.means, models.means + noise.shifts)
+    )
     return ClassNoise(
         noise_means=noise.shifts,
         noise_covariances=noise.spreads,
@@ -132,12 +161,16 @@ def _finished(models: LabelModels, epsilon: float, found: dict[str, Noise]) -> C
         accuracy=noise.cost / models.means.shape[1],
         retained_variance=float(after / before) if before > 0 else 1.0,
         kind=kind,
-        candidates={name: math.exp(log_delta_of(one.figure)) for name, one in found.items()},
+        candidates={
+            name: math.exp(log_delta_of(one.figure)) for name, one in found.items()
+        },
         duality_gap=noise.gap,
     )
 
 
-def label_edges(graph: Graph, labels: Sequence[Any], means: NDArray[np.float64]) -> NDArray[np.intp]:
+def label_edges(
+    graph: Graph, labels: Sequence[Any], means: NDArray[np.float64]
+) -> NDArray[np.intp]:
     """Unordered edges as positions of labels, smaller first, each once; every label has at least one.
 
     ('nearest', c) joins each label with the c labels of nearest means, ('distance', r) all labels with means at most r
@@ -168,12 +201,20 @@ def _by_rule(rule: str, size: Any, means: NDArray[np.float64]) -> set[tuple[int,
     count = len(means)
     if rule == "nearest":
         if int(size) != size or not 1 <= size < count:
-            raise ParameterError(f"('nearest', c) needs a whole number c from 1 to {count - 1}. Got {size!r}.")
-        ranked = np.argsort(distance + np.diag(np.full(count, np.inf)), axis=1, kind="stable")[:, : int(size)]
-        found = {(place, int(other)) for place in range(count) for other in ranked[place]}
+            raise ParameterError(
+                f"('nearest', c) needs a whole number c from 1 to {count - 1}. Got {size!r}."
+            )
+        ranked = np.argsort(
+            distance + np.diag(np.full(count, np.inf)), axis=1, kind="stable"
+        )[:, : int(size)]
+        found = {
+            (place, int(other)) for place in range(count) for other in ranked[place]
+        }
     elif rule == "distance":
         checks.positive("r of ('distance', r)", size)
-        found = set(zip(*(axis.tolist() for axis in np.nonzero(distance <= size)), strict=True))
+        found = set(
+            zip(*(axis.tolist() for axis in np.nonzero(distance <= size)), strict=True)
+        )
     else:
         raise ParameterError(f"graph must be {GRAPH_FORMS}. Got the rule {rule!r}.")
     return {(min(pair), max(pair)) for pair in found if pair[0] != pair[1]}
@@ -185,6 +226,8 @@ def _given(graph: Iterable[Any], labels: Sequence[Any]) -> set[tuple[int, int]]:
     for edge in graph:
         first, second = edge
         if first not in place or second not in place or first == second:
-            raise ParameterError(f"every edge of graph must join two different labels of the design. Got {edge!r}.")
+            raise ParameterError(
+                f"every edge of graph must join two different labels of the design. Got {edge!r}."
+            )
         pairs.add((min(place[first], place[second]), max(place[first], place[second])))
     return pairs

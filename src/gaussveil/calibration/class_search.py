@@ -25,7 +25,9 @@ ROUNDS = 5  # of one stage: edges left out that catch up are taken in, from the 
 FAR_ENOUGH = -32.0
 KEPT = 60.0  # edges whose weight in the smooth maximum is below exp(-KEPT) are left out
 LEAST_SLACK = 0.01  # of the length of a label's vector
-DRAWN_FLOOR = 1e-4  # smallest variance of a label's noise against its mean one, once it is drawn
+DRAWN_FLOOR = (
+    1e-4  # smallest variance of a label's noise against its mean one, once it is drawn
+)
 FLOOR = 3e-3  # of the mean variance, put under every stage's start: directions without noise are stationary points
 
 
@@ -44,12 +46,19 @@ class Noise:
     @property
     def cost(self) -> float:
         """Largest |shift|^2 + tr(spread) over the labels."""
-        return float(np.max(np.sum(self.shifts**2, axis=1) + np.trace(self.spreads, axis1=1, axis2=2)))
+        return float(
+            np.max(
+                np.sum(self.shifts**2, axis=1)
+                + np.trace(self.spreads, axis1=1, axis2=2)
+            )
+        )
 
     def within(self, budget: float) -> Noise:
         """The noise scaled down to a budget, if it costs more."""
         share = min(1.0, budget / self.cost)
-        return Noise(math.sqrt(share) * self.shifts, share * self.spreads, math.inf) if share < 1 else self
+        if share < 1:
+            return Noise(math.sqrt(share) * self.shifts, share * self.spreads, math.inf)
+        return self
 
 
 class Shape(Protocol):
@@ -61,7 +70,9 @@ class Shape(Protocol):
     def noise(self, parameters: Floats) -> tuple[Floats, Floats]:
         """Shifts and spreads."""
 
-    def slopes(self, parameters: Floats, shift_slopes: Floats, spread_slopes: Floats) -> Floats:
+    def slopes(
+        self, parameters: Floats, shift_slopes: Floats, spread_slopes: Floats
+    ) -> Floats:
         """Gradient in the parameters from gradients in shifts and spreads."""
 
 
@@ -75,9 +86,13 @@ class PerLabel:
     means: bool
 
     @classmethod
-    def around(cls, noise: Noise, budget: float, means: bool, floor: float = FLOOR) -> PerLabel:
+    def around(
+        cls, noise: Noise, budget: float, means: bool, floor: float = FLOOR
+    ) -> PerLabel:
         """Parametrise the neighbourhood of a noise with positive definite covariances."""
-        factors = np.asarray(np.linalg.cholesky(floored(noise.spreads, floor)), dtype=np.float64)
+        factors = np.asarray(
+            np.linalg.cholesky(floored(noise.spreads, floor)), dtype=np.float64
+        )
         return cls(noise.shifts if means else 0 * noise.shifts, factors, budget, means)
 
     def start(self) -> Floats:
@@ -95,7 +110,9 @@ class PerLabel:
         factors = factors * scale[:, None, None]
         return shifts * scale[:, None], factors @ factors.transpose(0, 2, 1)
 
-    def slopes(self, parameters: Floats, shift_slopes: Floats, spread_slopes: Floats) -> Floats:
+    def slopes(
+        self, parameters: Floats, shift_slopes: Floats, spread_slopes: Floats
+    ) -> Floats:
         """Gradient in the parameters."""
         shifts, factors, slack, length = self._scaled(parameters)
         scale = np.sqrt(self.budget) / length
@@ -105,7 +122,9 @@ class PerLabel:
         if self.means:
             along = along + np.sum(shift_slopes * shifts, axis=1)
         along = along / length**2
-        turned = self.factors.transpose(0, 2, 1) @ (factor_slopes - along[:, None, None] * factors)
+        turned = self.factors.transpose(0, 2, 1) @ (
+            factor_slopes - along[:, None, None] * factors
+        )
         return self._joined(
             (shift_slopes - along[:, None] * shifts) * scale[:, None],
             turned * scale[:, None, None],
@@ -119,12 +138,17 @@ class PerLabel:
     def _scaled(self, parameters: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         count, size = self.shifts.shape
         if self.means:
-            shifts, parameters = parameters[: count * size].reshape(count, size), parameters[count * size :]
+            shifts = parameters[: count * size].reshape(count, size)
+            parameters = parameters[count * size :]
         else:
             shifts = np.zeros((count, size))
-        factors = self.factors @ parameters[: count * size**2].reshape(count, size, size)
+        factors = self.factors @ parameters[: count * size**2].reshape(
+            count, size, size
+        )
         slack = parameters[count * size**2 :]
-        length = np.sqrt(np.sum(shifts**2, axis=1) + np.sum(factors**2, axis=(1, 2)) + slack**2)
+        length = np.sqrt(
+            np.sum(shifts**2, axis=1) + np.sum(factors**2, axis=(1, 2)) + slack**2
+        )
         return shifts, factors, slack, length
 
 
@@ -143,7 +167,12 @@ class Shared:
         spread = floored(np.mean(noise.spreads, axis=0), FLOOR)
         left = budget - (np.max(np.sum(noise.shifts**2, axis=1)) if means else 0.0)
         spread = spread * min(1.0, max(left, 1e-3 * budget) / np.trace(spread))
-        return cls(noise.shifts if means else 0 * noise.shifts, np.linalg.cholesky(spread), budget, means)
+        return cls(
+            noise.shifts if means else 0 * noise.shifts,
+            np.linalg.cholesky(spread),
+            budget,
+            means,
+        )
 
     def start(self) -> Floats:
         """Multipliers of the factor, then shifts over the ball's radius and slacks."""
@@ -151,12 +180,19 @@ class Shared:
         if not self.means:
             return np.eye(size).ravel()
         room = self.budget - np.sum(self.factor**2)
-        scale = 1.0 if room > 0 else math.sqrt((1 - LEAST_SLACK) * self.budget / float(np.sum(self.factor**2)))
+        if room > 0:
+            scale = 1.0
+        else:
+            scale = math.sqrt(
+                (1 - LEAST_SLACK) * self.budget / float(np.sum(self.factor**2))
+            )
         room = self.budget - scale**2 * np.sum(self.factor**2)
         inner = self.shifts / np.sqrt(room)
         slack = np.sqrt(np.maximum(1 - np.sum(inner**2, axis=1), LEAST_SLACK**2))
         # tr(spread) is budget M / (M + 1), M the squared norm of factor times multipliers over sqrt(room)
-        return np.concatenate([(np.eye(size) * scale / np.sqrt(room)).ravel(), inner.ravel(), slack])
+        return np.concatenate(
+            [(np.eye(size) * scale / np.sqrt(room)).ravel(), inner.ravel(), slack]
+        )
 
     def noise(self, parameters: Floats) -> tuple[Floats, Floats]:
         """Shifts and spreads, the spreads being views of one."""
@@ -167,16 +203,26 @@ class Shared:
             return np.zeros((count, size)), np.broadcast_to(spread, (count, size, size))
         share = self.budget / (1 + mass)
         spread = factor @ factor.T * share
-        return np.sqrt(share) * inner / length[:, None], np.broadcast_to(spread, (count, size, size))
+        return np.sqrt(share) * inner / length[:, None], np.broadcast_to(
+            spread, (count, size, size)
+        )
 
-    def slopes(self, parameters: Floats, shift_slopes: Floats, spread_slopes: Floats) -> Floats:
+    def slopes(
+        self, parameters: Floats, shift_slopes: Floats, spread_slopes: Floats
+    ) -> Floats:
         """Gradient in the parameters."""
         factor, mass, inner, slack, length = self._parts(parameters)
         total = np.sum(spread_slopes, axis=0)
         pulled = 2 * total @ factor
         along = np.sum(pulled * factor)
         if not self.means:
-            return np.asarray((self.factor.T @ (pulled - along / mass * factor) * (self.budget / mass)).ravel())
+            return np.asarray(
+                (
+                    self.factor.T
+                    @ (pulled - along / mass * factor)
+                    * (self.budget / mass)
+                ).ravel()
+            )
         share = self.budget / (1 + mass)
         direction = inner / length[:, None]
         shift_along = np.sum(shift_slopes * direction, axis=1)
@@ -184,11 +230,21 @@ class Shared:
         share_slope = along / 2 + 0.5 / np.sqrt(share) * np.sum(shift_along)
         factor_slopes = share * pulled - 2 * share / (1 + mass) * share_slope * factor
         scale = np.sqrt(share) / length
-        inner_slopes = (shift_slopes - shift_along[:, None] * direction) * scale[:, None]
+        inner_slopes = (shift_slopes - shift_along[:, None] * direction) * scale[
+            :, None
+        ]
         slack_slopes = -shift_along * slack / length * scale
-        return np.concatenate([(self.factor.T @ factor_slopes).ravel(), inner_slopes.ravel(), slack_slopes])
+        return np.concatenate(
+            [
+                (self.factor.T @ factor_slopes).ravel(),
+                inner_slopes.ravel(),
+                slack_slopes,
+            ]
+        )
 
-    def _parts(self, parameters: Floats) -> tuple[Floats, float, Floats, Floats, Floats]:
+    def _parts(
+        self, parameters: Floats
+    ) -> tuple[Floats, float, Floats, Floats, Floats]:
         count, size = self.shifts.shape
         factor = self.factor @ parameters[: size**2].reshape(size, size)
         mass = float(np.sum(factor**2))
@@ -236,7 +292,11 @@ def descend(
 
 
 def _stage(
-    objective: Objective, begin: Noise, shape: Callable[[Noise], Shape], sharpness: float, iterations: int
+    objective: Objective,
+    begin: Noise,
+    shape: Callable[[Noise], Shape],
+    sharpness: float,
+    iterations: int,
 ) -> Noise:
     """One smooth maximum minimised over the edges that weigh in it; edges that catch up are taken in and it goes on."""
     around = shape(begin)
@@ -253,12 +313,17 @@ def _stage(
     best = Noise(shifts, np.array(spreads), float(np.max(figures)))
     for _ in range(ROUNDS):
         solved = minimize(
-            value, point, jac=True, method="L-BFGS-B", options={"maxiter": iterations, "maxcor": 20, "ftol": 1e-9}
+            value,
+            point,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": iterations, "maxcor": 20, "ftol": 1e-9},
         )
         shifts, spreads = around.noise(solved.x)
         figures = objective.smooth(shifts, spreads, sharpness).figures.max(axis=1)
         if (worst := float(np.max(figures))) < best.figure:
-            best, point = Noise(shifts, np.array(spreads), worst), solved.x
+            best = Noise(shifts, np.array(spreads), worst)
+            point = solved.x
         late = np.flatnonzero(figures > np.max(figures[chosen]) - 5 / sharpness)
         if np.isin(late, chosen).all():
             break

@@ -22,7 +22,9 @@ from gaussveil.typing import Floats
 
 MOST_PARAMETERS = 160  # a step costs the cube of this
 ITERATIONS = 150
-SHARED_ITERATIONS = 600  # one covariance has fewer parameters, and near the centre a long way to go
+SHARED_ITERATIONS = (
+    600  # one covariance has fewer parameters, and near the centre a long way to go
+)
 FLOOR = 1e-3  # of the mean variance, under the start: a direction without noise is a stationary point
 LEAST = 1e-12  # of the largest mean variance, under every trial: rounding must not make it indefinite
 GAIN = 1e-9  # steps that gain less end the search
@@ -41,19 +43,32 @@ class _Chart:
 
     @classmethod
     def around(cls, noise: Noise, means: bool, common: bool) -> _Chart:
-        spreads = noise.spreads.mean(axis=0, keepdims=True) if common else noise.spreads
-        factors = np.asarray(np.linalg.cholesky(floored(spreads, FLOOR)), dtype=np.float64)
+        if common:
+            spreads = noise.spreads.mean(axis=0, keepdims=True)
+        else:
+            spreads = noise.spreads
+        factors = np.asarray(
+            np.linalg.cholesky(floored(spreads, FLOOR)), dtype=np.float64
+        )
         return cls(noise.shifts if means else 0 * noise.shifts, factors, means)
 
     def start(self) -> Floats:
         turned = np.broadcast_to(np.eye(self.shifts.shape[1]), self.factors.shape)
-        return np.concatenate([self.shifts.ravel(), turned.ravel()] if self.means else [turned.ravel()])
+        return np.concatenate(
+            [self.shifts.ravel(), turned.ravel()] if self.means else [turned.ravel()]
+        )
 
     def parts(self, parameters: Floats) -> tuple[Floats, Floats]:
         """Shifts and factors, one factor where the spread is common."""
         count, size = self.shifts.shape
-        taken = count * size if self.means else 0
-        shifts = parameters[:taken].reshape(count, size) if self.means else self.shifts
+        if self.means:
+            taken = count * size
+        else:
+            taken = 0
+        if self.means:
+            shifts = parameters[:taken].reshape(count, size)
+        else:
+            shifts = self.shifts
         return shifts, self.factors @ parameters[taken:].reshape(-1, size, size)
 
     def noise(self, parameters: Floats) -> Noise:
@@ -62,7 +77,8 @@ class _Chart:
         # all labels alike: a direction in which none has noise must not tell them apart
         level = np.trace(spreads, axis1=1, axis2=2).max() / spreads.shape[-1]
         spreads = np.broadcast_to(
-            spreads + LEAST * level * np.eye(spreads.shape[-1]), (len(shifts), *factors.shape[1:])
+            spreads + LEAST * level * np.eye(spreads.shape[-1]),
+            (len(shifts), *factors.shape[1:]),
         )
         return Noise(shifts, np.array(spreads), math.inf)
 
@@ -70,26 +86,39 @@ class _Chart:
         """Rows of gradients in the parameters from rows of gradients in shifts and factors."""
         rows = len(shift_slopes)
         turned = (self.factors.transpose(0, 2, 1) @ factor_slopes).reshape(rows, -1)
-        return np.hstack([shift_slopes.reshape(rows, -1), turned]) if self.means else turned
+        if self.means:
+            return np.hstack([shift_slopes.reshape(rows, -1), turned])
+        return turned
 
 
 def is_small(models: LabelModels, means: bool, common: bool) -> bool:
     """Whether a search has few enough parameters."""
-    labels, size = len(models.means), int(models.means.shape[1])
-    return (labels * size if means else 0) + (1 if common else labels) * size**2 <= MOST_PARAMETERS
+    labels = len(models.means)
+    size = int(models.means.shape[1])
+    return (labels * size if means else 0) + (
+        1 if common else labels
+    ) * size**2 <= MOST_PARAMETERS
 
 
-def least_figure(objective: Objective, begin: Noise, budget: float, means: bool, common: bool) -> Noise:
+def least_figure(
+    objective: Objective, begin: Noise, budget: float, means: bool, common: bool
+) -> Noise:
     """Noise of the smallest worst figure within the budget, searched from `begin`; never worse than `begin`."""
     start = measured(objective, begin.within(budget))
     found = _searched(objective, start, means, common, budget=budget).within(budget)
     found = measured(objective, found)
-    return found if found.figure < start.figure else start
+    if found.figure < start.figure:
+        return found
+    return start
 
 
-def least_budget(objective: Objective, begin: Noise, target: float, means: bool, common: bool) -> Noise:
+def least_budget(
+    objective: Objective, begin: Noise, target: float, means: bool, common: bool
+) -> Noise:
     """Noise of the smallest cost whose worst figure is `target`, to the solver's precision, searched from `begin`."""
-    return measured(objective, _searched(objective, begin, means, common, target=target))
+    return measured(
+        objective, _searched(objective, begin, means, common, target=target)
+    )
 
 
 def _searched(
@@ -111,16 +140,27 @@ def _searched(
         values = np.frombuffer(point)
         shifts, factors = chart.parts(values[:-1])
         noise = chart.noise(values[:-1])
-        figures, shift_slopes, spread_slopes = objective.each(noise.shifts, noise.spreads)
+        figures, shift_slopes, spread_slopes = objective.each(
+            noise.shifts, noise.spreads
+        )
         if common:
             spread_slopes = spread_slopes.sum(axis=1, keepdims=True)
         slopes = chart.slopes(shift_slopes, 2 * spread_slopes @ factors)
         costs = (np.sum(shifts**2, axis=1) + np.sum(factors**2, axis=(1, 2))) / unit
         own = np.eye(count)[:, :, None]
         spent = 2 * np.broadcast_to(factors, (count, size, size)) / unit
-        cost_slopes = chart.slopes(own * (2 * shifts / unit), spent[:, None] if common else own[..., None] * spent)
-        over = values[-1] if target is None else target
-        limit = values[-1] if budget is None else budget / unit
+        cost_slopes = chart.slopes(
+            own * (2 * shifts / unit),
+            spent[:, None] if common else own[..., None] * spent,
+        )
+        if target is None:
+            over = values[-1]
+        else:
+            over = target
+        if budget is None:
+            limit = values[-1]
+        else:
+            limit = budget / unit
         last = np.zeros(len(figures) + count)
         last[: len(figures)] = 1.0 if target is None else 0.0
         last[len(figures) :] = 1.0 if budget is None else 0.0
@@ -142,4 +182,6 @@ def _searched(
         method="SLSQP",
         options={"maxiter": SHARED_ITERATIONS if common else ITERATIONS, "ftol": GAIN},
     )
-    return chart.noise(solved.x[:-1]) if np.isfinite(solved.x).all() else begin
+    if np.isfinite(solved.x).all():
+        return chart.noise(solved.x[:-1])
+    return begin

@@ -9,9 +9,20 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from gaussveil.calibration.class_common import Cover, cheapest_common_noise, common_noise
+from gaussveil.calibration.class_common import (
+    Cover,
+    cheapest_common_noise,
+    common_noise,
+)
 from gaussveil.calibration.class_convex import solvable
-from gaussveil.calibration.class_gradient import Device, Edges, LabelModels, Objective, WorstDelta, WorstShift
+from gaussveil.calibration.class_gradient import (
+    Device,
+    Edges,
+    LabelModels,
+    Objective,
+    WorstDelta,
+    WorstShift,
+)
 from gaussveil.calibration.class_search import (
     DRAWN_FLOOR,
     FLOOR,
@@ -28,13 +39,18 @@ from gaussveil.calibration.gaussian import mean_shift_for
 from gaussveil.errors import ParameterError
 from gaussveil.typing import Progress
 
-FLOORS = (0.03, 0.3)  # of the mean variance, added where a search starts: under-floored starts stall
+FLOORS = (
+    0.03,
+    0.3,
+)  # of the mean variance, added where a search starts: under-floored starts stall
 SMALLEST_VARIANCE = 1e-8  # and against the largest trace of all labels
 CENTRE_VARIANCE = 1e-6  # of the mean variance, where every label releases its centre and needs no noise at all
 SMALL_PROBLEM = 60  # labels times dimensions up to which further starts cost little
 TOLERANCE = 1e-4  # of the budget of one covariance, where it is not exact
 STRETCH = 1e-6  # of the spreads, when they are scaled to the target
-MOST, LEAST = 1e60, 1e-15  # times the guess: no budget beyond is looked at
+# times the guess: no budget beyond is looked at
+MOST = 1e60
+LEAST = 1e-15
 ROUGH = 2e-2  # of the budget of one covariance per label, before it is refined
 QUICK = (20.0, 320.0)  # sharpness while the budget is still being found
 INSIDE = 1 - 1e-9  # targets are met with room for rounding
@@ -71,7 +87,10 @@ class Search:
         """
         traces = np.trace(noise.spreads, axis1=1, axis2=2)
         size = noise.spreads.shape[-1]
-        least = max(DRAWN_FLOOR * float(np.min(traces)) / size, SMALLEST_VARIANCE * float(np.max(traces)))
+        least = max(
+            DRAWN_FLOOR * float(np.min(traces)) / size,
+            SMALLEST_VARIANCE * float(np.max(traces)),
+        )
         lift = max(0.0, least - float(np.min(np.linalg.eigvalsh(noise.spreads))))
         lifted = replace(noise, spreads=noise.spreads + lift * np.eye(size))
         return self.evaluated(lifted.within(noise.cost))
@@ -80,9 +99,15 @@ class Search:
         """The noise with its worst exact delta; of constant queries and one covariance the farthest edge has it."""
         if not self.models.constant or np.any(noise.spreads != noise.spreads[:1]):
             return measured(self.objective, noise)
-        distances = WorstShift(self.models, self.edges).smooth(noise.shifts, noise.spreads, 1.0).figures[:, 0]
+        distances = (
+            WorstShift(self.models, self.edges)
+            .smooth(noise.shifts, noise.spreads, 1.0)
+            .figures[:, 0]
+        )
         farthest = np.argmax(distances, keepdims=True)
-        figures = self.objective.smooth(noise.shifts, noise.spreads, 1.0, farthest).figures
+        figures = self.objective.smooth(
+            noise.shifts, noise.spreads, 1.0, farthest
+        ).figures
         return replace(noise, figure=float(np.max(figures)))
 
     def white(self, budget: float) -> Noise:
@@ -95,25 +120,43 @@ class Search:
         """Every label releases its component's centre, if the budget reaches that far."""
         size = self.models.means.shape[1]
         noise = CENTRE_VARIANCE * budget
-        if not (self.means and self.models.constant and self.cover.radius**2 <= budget - noise):
+        if not (
+            self.means
+            and self.models.constant
+            and self.cover.radius**2 <= budget - noise
+        ):
             return None
         shifts = self.cover.centres - self.models.means
-        return Noise(shifts, np.tile(np.eye(size) * 0.9 * noise / size, (len(shifts), 1, 1)), -math.inf)
+        return Noise(
+            shifts,
+            np.tile(np.eye(size) * 0.9 * noise / size, (len(shifts), 1, 1)),
+            -math.inf,
+        )
 
     def small(self, common: bool) -> bool:
         """Whether the problem can be solved as it stands, without smooth maxima."""
         return is_small(self.models, self.means, common)
 
-    def shared(self, budget: float, begin: Noise | None = None, iterations: int = 200) -> Noise:
+    def shared(
+        self, budget: float, begin: Noise | None = None, iterations: int = 200
+    ) -> Noise:
         """The best common covariance: a convex problem for constant queries."""
         if self.models.constant:
-            found = common_noise(self.models, self.edges, self.cover, budget, self.means)
+            found = common_noise(
+                self.models, self.edges, self.cover, budget, self.means
+            )
         elif self.small(common=True):
-            start = self.white(budget) if begin is None else begin
+            if begin is None:
+                start = self.white(budget)
+            else:
+                start = begin
             found = least_figure(self.objective, start, budget, self.means, True)
         else:
             shape = partial(Shared.around, budget=budget, means=self.means)
-            begin = self.white(budget) if begin is None else begin.within(budget)
+            if begin is None:
+                begin = self.white(budget)
+            else:
+                begin = begin.within(budget)
             found = descend(self.objective, begin, shape, iterations=iterations)
         return self.drawable(found)
 
@@ -127,16 +170,29 @@ class Search:
     ) -> Noise:
         """The best covariance per label that a search from `begin` finds."""
         if self.small(common=False):
-            return self.drawable(least_figure(self.objective, begin, budget, self.means, False))
+            return self.drawable(
+                least_figure(self.objective, begin, budget, self.means, False)
+            )
         shape = partial(PerLabel.around, budget=budget, means=self.means, floor=floor)
         return self.drawable(
-            descend(self.objective, begin.within(budget), shape, sharpness=sharpness, iterations=iterations)
+            descend(
+                self.objective,
+                begin.within(budget),
+                shape,
+                sharpness=sharpness,
+                iterations=iterations,
+            )
         )
 
-    def searches(self, budget: float, found: dict[str, Noise]) -> list[Callable[[], Noise]]:
+    def searches(
+        self, budget: float, found: dict[str, Noise]
+    ) -> list[Callable[[], Noise]]:
         """Searches with one covariance per label, from several starts."""
-        white, shared = found["white"], found["common"]
-        lifted = [replace(shared, spreads=floored(shared.spreads, floor)) for floor in FLOORS]
+        white = found["white"]
+        shared = found["common"]
+        lifted = [
+            replace(shared, spreads=floored(shared.spreads, floor)) for floor in FLOORS
+        ]
         if self.models.constant:
             if self.small(common=False):
                 return [partial(self.own, budget, lifted[0])]
@@ -157,11 +213,17 @@ class Search:
         self.report("one covariance for all labels", 0.05)
         found["common"] = self.shared(budget)
         if not self.common:
-            searches, tried = self.searches(budget, found), []
+            searches = self.searches(budget, found)
+            tried = []
             for number, search in enumerate(searches):
-                self.report("one covariance per label", 0.2 + 0.8 * number / len(searches))
+                self.report(
+                    "one covariance per label", 0.2 + 0.8 * number / len(searches)
+                )
                 tried.append(search())
-                if self.models.constant and found["common"].figure - tried[0].figure < WORTH_LOOKING_AFAR:
+                if (
+                    self.models.constant
+                    and found["common"].figure - tried[0].figure < WORTH_LOOKING_AFAR
+                ):
                     break
             found["own"] = min(tried, key=lambda noise: noise.figure)
         self.report("done", 1.0)
@@ -180,9 +242,13 @@ class Search:
             self.report("one covariance per label", 0.5)
             found["own"] = self._cheapest_own(found, target)
         self.report("done", 1.0)
-        reached = {name: noise for name, noise in found.items() if noise.figure <= target}
+        reached = {
+            name: noise for name, noise in found.items() if noise.figure <= target
+        }
         if not reached:
-            raise ParameterError(f"delta must be larger: no noise looked at reaches it. Got {delta!r}.")
+            raise ParameterError(
+                f"delta must be larger: no noise looked at reaches it. Got {delta!r}."
+            )
         kind = min(reached, key=lambda name: reached[name].cost)
         return {kind: reached[kind]}
 
@@ -190,18 +256,30 @@ class Search:
         """One covariance: for constant queries the exact optimum, for random ones searched from white noise."""
         if not self.models.constant:
             if self.small(common=True):
-                return self._tightened(self.objective, white, target, target, common=True) or white
-            return _root(_Warm(lambda budget, begin: self.shared(budget, begin, 80)), target, white.cost, TOLERANCE)
+                return (
+                    self._tightened(self.objective, white, target, target, common=True)
+                    or white
+                )
+            return _root(
+                _Warm(lambda budget, begin: self.shared(budget, begin, 80)),
+                target,
+                white.cost,
+                TOLERANCE,
+            )
         if self.cover.radius == 0:
             return white
         # two labels that change places are twice as far apart in squares
-        square = mean_shift_for(self.epsilon, delta * INSIDE) ** 2 / (2 if self.swap else 1)
+        square = mean_shift_for(self.epsilon, delta * INSIDE) ** 2 / (
+            2 if self.swap else 1
+        )
         if not self.means:
             begin = self.cover.reaching(self.models, square, False)
             return _root(self.shared, target, begin.cost, 1e-9)
         if square <= CENTRE_VARIANCE:
             return white  # the centre itself costs hardly more, and doubles hardly tell the two apart
-        found = self.drawable(cheapest_common_noise(self.models, self.edges, self.cover, square * INSIDE))
+        found = self.drawable(
+            cheapest_common_noise(self.models, self.edges, self.cover, square * INSIDE)
+        )
         if found.gap is not None and found.figure <= target:
             return found
         if solvable(self.models, self.edges):
@@ -212,24 +290,54 @@ class Search:
         """One covariance per label, from what is known with one for all."""
         starts = [found["white"], found["common"]]
         if self.small(common=False):
-            begins = starts[1:] if self.models.constant else starts
-            lifted = [replace(one, spreads=floored(one.spreads, FLOORS[0])) for one in begins]
-            tried = [self._tightened(self.objective, one, target, target, common=False) for one in lifted]
-            return min((one for one in [*starts, *tried] if one is not None), key=lambda noise: noise.cost)
-        begin = min((one for one in starts if one.figure <= target), key=lambda noise: noise.cost)
-        warm = _Warm(lambda budget, begin: self.own(budget, begin or found["white"], QUICK, 25), begin)
+            if self.models.constant:
+                begins = starts[1:]
+            else:
+                begins = starts
+            lifted = [
+                replace(one, spreads=floored(one.spreads, FLOORS[0])) for one in begins
+            ]
+            tried = [
+                self._tightened(self.objective, one, target, target, common=False)
+                for one in lifted
+            ]
+            return min(
+                (one for one in [*starts, *tried] if one is not None),
+                key=lambda noise: noise.cost,
+            )
+        begin = min(
+            (one for one in starts if one.figure <= target),
+            key=lambda noise: noise.cost,
+        )
+        warm = _Warm(
+            lambda budget, begin: self.own(budget, begin or found["white"], QUICK, 25),
+            begin,
+        )
         rough = _root(warm, target, begin.cost, ROUGH)
         return self._refined(rough, target, warm.slope())
 
-    def _tightened(self, goal: Objective, begin: Noise, aim: float, target: float, common: bool) -> Noise | None:
+    def _tightened(
+        self, goal: Objective, begin: Noise, aim: float, target: float, common: bool
+    ) -> Noise | None:
         """Cheapest noise whose worst figure of `goal` is `aim` and that reaches the target once it can be drawn."""
         searched = least_budget(goal, measured(goal, begin), aim, self.means, common)
-        both = [self._reaching(self.drawable(noise), target) for noise in (begin, searched)]
-        return min((noise for noise in both if noise.figure <= target), key=lambda noise: noise.cost, default=None)
+        both = [
+            self._reaching(self.drawable(noise), target) for noise in (begin, searched)
+        ]
+        return min(
+            (noise for noise in both if noise.figure <= target),
+            key=lambda noise: noise.cost,
+            default=None,
+        )
 
     def _reaching(self, noise: Noise, target: float) -> Noise:
         """The noise with its spreads scaled to the target: they gave way to a floor, and a solver is not exact."""
-        return _root(lambda scale: self.evaluated(replace(noise, spreads=scale * noise.spreads)), target, 1.0, STRETCH)
+        return _root(
+            lambda scale: self.evaluated(replace(noise, spreads=scale * noise.spreads)),
+            target,
+            1.0,
+            STRETCH,
+        )
 
     def _unit(self) -> float:
         """A budget of the size of the models themselves, where a bracket may start."""
@@ -239,7 +347,8 @@ class Search:
 
     def _refined(self, begin: Noise, target: float, slope: float) -> Noise:
         """Whole searches at the rough answer's budget and at what its figure then says could be saved."""
-        best, budget = begin, begin.cost
+        best = begin
+        budget = begin.cost
         for _ in range(3):
             current = self.own(budget, best)
             if current.figure > target:
@@ -255,7 +364,9 @@ class Search:
 class _Warm:
     """A search that begins where the last one ended, and remembers how the figure fell with the log of the budget."""
 
-    def __init__(self, search: Callable[[float, Noise | None], Noise], begin: Noise | None = None) -> None:
+    def __init__(
+        self, search: Callable[[float, Noise | None], Noise], begin: Noise | None = None
+    ) -> None:
         self._search = search
         self._latest = begin
         self._seen: list[tuple[float, float]] = []
@@ -267,41 +378,59 @@ class _Warm:
 
     def slope(self) -> float:
         """Negative: more budget, less delta."""
-        (x, y), (u, v) = ([*self._seen, (self._seen[-1][0] + 1, self._seen[-1][1] - 1)])[-3:-1]
-        return min(-0.5, (y - v) / (x - u)) if x != u else -1.0
+        (x, y), (u, v) = (
+            [*self._seen, (self._seen[-1][0] + 1, self._seen[-1][1] - 1)]
+        )[-3:-1]
+        if x != u:
+            return min(-0.5, (y - v) / (x - u))
+        return -1.0
 
 
-def _root(noise_at: Callable[[float], Noise], target: float, guess: float, tolerance: float) -> Noise:
+def _root(
+    noise_at: Callable[[float], Noise], target: float, guess: float, tolerance: float
+) -> Noise:
     """The cheapest noise found on the private side of the target: secant steps in a bracket of log budgets.
 
     Where no budget reaches the target, the noise of the largest one that was tried.
     """
-    step, high = 1.05, guess
+    step = 1.05
+    high = guess
     best = below = noise_at(high)
     low = high
     while best.figure > target and high < MOST * guess:
-        low, below = high, best
-        high, step = high * step, step**2
+        low = high
+        below = best
+        high = high * step
+        step = step**2
         best = noise_at(high)
     if best.figure > target:
         return best
     while below.figure <= target:
-        best, high = below, low
-        low, step = low / step, step**2
+        best = below
+        high = low
+        low = low / step
+        step = step**2
         if low < LEAST * guess:
             return best
         below = noise_at(low)
-    upper, lower = best.figure, below.figure
+    upper = best.figure
+    lower = below.figure
     for _ in range(60):
         if high <= low * (1 + tolerance):
             break
-        share = (lower - target) / (lower - max(upper, target - 10)) if lower > target else 0.5
+        if lower > target:
+            share = (lower - target) / (lower - max(upper, target - 10))
+        else:
+            share = 0.5
         middle = low * (high / low) ** min(max(share, 0.1), 0.9)
         found = noise_at(middle)
         if found.figure <= target:
-            best, high, upper = found, middle, found.figure
+            best = found
+            high = middle
+            upper = found.figure
         else:
-            low, lower = middle, found.figure
+            low = middle
+            lower = found.figure
     return best
 
 
@@ -309,6 +438,10 @@ def _levelled(models: LabelModels, budget: float) -> Noise:
     """Noise that fills every label's covariance up towards one common level, as far as the budget reaches."""
     count, size = models.means.shape
     level = float(np.max(np.linalg.eigvalsh(models.covariances)))
-    room = level * np.eye(size) - models.covariances + 0.02 * (budget / size + level) * np.eye(size)
+    room = (
+        level * np.eye(size)
+        - models.covariances
+        + 0.02 * (budget / size + level) * np.eye(size)
+    )
     trace = np.trace(room, axis1=1, axis2=2)[:, None, None]
     return Noise(np.zeros((count, size)), room * (budget / trace), math.inf)

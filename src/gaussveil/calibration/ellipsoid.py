@@ -14,7 +14,12 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from gaussveil import checks
-from gaussveil.calibration.ellipsoid_dual import ROUNDING, DualSolution, blocks, solve_dual
+from gaussveil.calibration.ellipsoid_dual import (
+    ROUNDING,
+    DualSolution,
+    blocks,
+    solve_dual,
+)
 from gaussveil.errors import (
     NotFiniteError,
     NotPositiveDefiniteError,
@@ -57,7 +62,11 @@ class CoveringEllipsoid:
 
 
 def covering_ellipsoid(
-    vectors: ArrayLike, weight: ArrayLike | None = None, relative_gap: float = 1e-9, *, floor: float = 0.0
+    vectors: ArrayLike,
+    weight: ArrayLike | None = None,
+    relative_gap: float = 1e-9,
+    *,
+    floor: float = 0.0,
 ) -> CoveringEllipsoid:
     """Smallest-trace covariance S with v' S^-1 v <= 1 for every row v of `vectors` (derived: docs/math/ellipsoid.md).
 
@@ -84,20 +93,41 @@ def covering_ellipsoid(
     if size == 0.0:
         return _only_floor(count, dim, weight, floor)
     if not 1e-140 <= size <= 1e140:
-        raise ParameterError(f"the largest entry of vectors must lie in [1e-140, 1e140]: {CHANGE_UNIT}")
+        raise ParameterError(
+            f"the largest entry of vectors must lie in [1e-140, 1e140]: {CHANGE_UNIT}"
+        )
     if floor >= (1 + 1e-12) * float(np.einsum("ij,ij->i", rows, rows).max()):
         return _only_floor(count, dim, weight, floor)
-    scaled = rows if root is None else rows @ root
+    if root is None:
+        scaled = rows
+    else:
+        scaled = rows @ root
     unit = float(np.sqrt(np.einsum("ij,ij->i", scaled, scaled).max()))
     if not 1e-140 <= unit <= 1e140:
-        raise ParameterError(f"weighted, the longest vector must have length in [1e-140, 1e140]: {CHANGE_UNIT}")
+        raise ParameterError(
+            f"weighted, the longest vector must have length in [1e-140, 1e140]: {CHANGE_UNIT}"
+        )
     scaled = scaled / unit
     # Without a weight the floor enters the dual exactly; with one, its smallest multiple of I is a valid relaxation.
-    relaxed = floor / unit**2 * (1.0 if root is None else float(np.linalg.svd(root, compute_uv=False)[-1] ** 2))
+    relaxed = (
+        floor
+        / unit**2
+        * (
+            1.0
+            if root is None
+            else float(np.linalg.svd(root, compute_uv=False)[-1] ** 2)
+        )
+    )
     solved = solve_dual(scaled, relative_gap, relaxed)
     covariance = _proven_cover(rows, solved, root, unit, floor)
-    trace = float(np.trace(covariance) if weight is None else np.sum(np.asarray(weight) * covariance))
-    bound = solved.lower_bound * unit**2 * (1 - 16 * dim * (dim + 8) * ROUNDING)  # rounding of the singular values
+    trace = float(
+        np.trace(covariance)
+        if weight is None
+        else np.sum(np.asarray(weight) * covariance)
+    )
+    bound = (
+        solved.lower_bound * unit**2 * (1 - 16 * dim * (dim + 8) * ROUNDING)
+    )  # rounding of the singular values
     gap = max(trace / bound - 1, 0.0)
     if gap > relative_gap and floor == 0.0:
         raise NumericalError(
@@ -107,7 +137,16 @@ def covering_ellipsoid(
     active = solved.support[solved.x > 0]
     weights = np.zeros(count)
     weights[solved.support] = solved.x / (float(solved.x.sum()) or 1.0)
-    return CoveringEllipsoid(covariance, trace, bound, gap, weights, np.sort(active), solved.iterations, solved.scans)
+    return CoveringEllipsoid(
+        covariance,
+        trace,
+        bound,
+        gap,
+        weights,
+        np.sort(active),
+        solved.iterations,
+        solved.scans,
+    )
 
 
 def _checked_vectors(vectors: ArrayLike) -> Floats:
@@ -118,7 +157,9 @@ def _checked_vectors(vectors: ArrayLike) -> Floats:
             "write one vector as [[...]]."
         )
     if not np.isfinite(rows).all():
-        raise NotFiniteError("vectors must be finite. Got NaN or infinity: drop or clip those rows by a public rule.")
+        raise NotFiniteError(
+            "vectors must be finite. Got NaN or infinity: drop or clip those rows by a public rule."
+        )
     return rows
 
 
@@ -128,26 +169,38 @@ def _checked_weight(weight: ArrayLike | None, dim: int) -> Floats | None:
         return None
     matrix = np.asarray(float_array("weight", weight))
     if matrix.shape != (dim, dim):
-        raise ShapeError(f"weight must have shape ({dim}, {dim}) to fit the vectors. Got {matrix.shape}.")
+        raise ShapeError(
+            f"weight must have shape ({dim}, {dim}) to fit the vectors. Got {matrix.shape}."
+        )
     if not np.isfinite(matrix).all():
         raise NotFiniteError("weight must be finite. Got NaN or infinity.")
     if not np.array_equal(matrix, matrix.T):
         raise NotSymmetricError("weight must be exactly symmetric. Pass (W + W.T) / 2.")
     factor, info = scipy.linalg.lapack.dpotrf(matrix, lower=1, clean=1)
     if info:
-        raise NotPositiveDefiniteError("weight must be positive definite. Add a small multiple of the identity to it.")
+        raise NotPositiveDefiniteError(
+            "weight must be positive definite. Add a small multiple of the identity to it."
+        )
     return np.asarray(factor)
 
 
-def _only_floor(count: int, dim: int, weight: ArrayLike | None, floor: float) -> CoveringEllipsoid:
+def _only_floor(
+    count: int, dim: int, weight: ArrayLike | None, floor: float
+) -> CoveringEllipsoid:
     if floor == 0.0:
-        raise ParameterError("every vector is zero, so the smallest covariance is zero: give floor > 0.")
+        raise ParameterError(
+            "every vector is zero, so the smallest covariance is zero: give floor > 0."
+        )
     cost = float(dim if weight is None else np.trace(np.asarray(weight))) * floor
     none = np.zeros(0, dtype=np.intp)
-    return CoveringEllipsoid(floor * np.eye(dim), cost, cost, 0.0, np.zeros(count), none, 0, 1)
+    return CoveringEllipsoid(
+        floor * np.eye(dim), cost, cost, 0.0, np.zeros(count), none, 0, 1
+    )
 
 
-def _proven_cover(rows: Floats, solved: DualSolution, root: Floats | None, unit: float, floor: float) -> Floats:
+def _proven_cover(
+    rows: Floats, solved: DualSolution, root: Floats | None, unit: float, floor: float
+) -> Floats:
     """The covariance in the user's coordinates, its diagonal raised by the least that proves the covering."""
     factor = solved.basis * (unit * np.sqrt(solved.variances))
     if root is not None:
@@ -164,7 +217,9 @@ def _proven_cover(rows: Floats, solved: DualSolution, root: Floats | None, unit:
         if covers(candidate, rows, floor):
             return candidate
         raised *= 4
-    raise NumericalError("the covering could not be proven in double precision. Bring the vectors to one scale.")
+    raise NumericalError(
+        "the covering could not be proven in double precision. Bring the vectors to one scale."
+    )
 
 
 def covers(covariance: Floats, rows: Floats, floor: float) -> bool:
@@ -186,8 +241,12 @@ def covers(covariance: Floats, rows: Floats, floor: float) -> bool:
     lowered = scaled - np.diag(np.full(dim, margin))
     for block in blocks(rows.shape[0], dim):
         v = rows[block] * inverse
-        image = scipy.linalg.solve_triangular(lower, v.T, lower=True, check_finite=False)
-        near = v[~(np.einsum("ij,ij->j", image, image) < threshold)]  # an overflow needs the proof, too
+        image = scipy.linalg.solve_triangular(
+            lower, v.T, lower=True, check_finite=False
+        )
+        near = v[
+            ~(np.einsum("ij,ij->j", image, image) < threshold)
+        ]  # an overflow needs the proof, too
         for part in blocks(near.shape[0], dim * dim):
             if not factorises(lowered - near[part, :, None] * near[part, None, :]):
                 return False

@@ -19,7 +19,9 @@ from gaussveil.errors import NumericalError
 from gaussveil.typing import Floats
 
 ROUNDING = float(np.finfo(np.float64).eps) / 2
-CHUNK_CELLS = 1 << 20  # doubles held by one block of a full scan or of a batch of Cholesky checks
+CHUNK_CELLS = (
+    1 << 20
+)  # doubles held by one block of a full scan or of a batch of Cholesky checks
 SWEEPS = 3  # multiplicative updates that find the working set; the cubic power is the fastest that was stable
 MAX_NEWTON = 60
 MAX_ROUNDS = 60
@@ -40,7 +42,9 @@ def _quadratic(rows: Floats, root: Floats) -> Floats:
     return out
 
 
-def _spectrum(x: Floats, rows: Floats, *, accurate: bool = False) -> tuple[Floats, Floats]:
+def _spectrum(
+    x: Floats, rows: Floats, *, accurate: bool = False
+) -> tuple[Floats, Floats]:
     """Eigenvalues s and eigenvectors of A(x)^(1/2); `accurate` to a few units of rounding of the largest."""
     root = rows * np.sqrt(x)[:, None]
     if not accurate:
@@ -66,14 +70,25 @@ def _softened(s: Floats, floor: float, blur: float) -> tuple[Floats, Floats | fl
     width = blur * floor**2
     radius = np.hypot(beyond, width)
     total = radius + np.abs(beyond)
-    rise = np.where(beyond > 0, total, width**2 / total)  # radius + beyond without cancellation
-    return np.sqrt(floor**2 + rise / 2), np.add.outer(rise, rise) / (2 * np.add.outer(radius, radius))
+    rise = np.where(
+        beyond > 0, total, width**2 / total
+    )  # radius + beyond without cancellation
+    return np.sqrt(floor**2 + rise / 2), np.add.outer(rise, rise) / (
+        2 * np.add.outer(radius, radius)
+    )
 
 
 def _dual_value(s: Floats, total: float, floor: float) -> float:
     """Lower bound on the optimum from x with spectrum s and sum total, at the better of two multiples of x."""
-    free = float(s.sum()) ** 2 / total if total > 0 else 0.0
-    return max(free, float(np.where(s < floor, floor + s**2 / max(floor, 1e-300), 2 * s).sum()) - total)
+    if total > 0:
+        free = float(s.sum()) ** 2 / total
+    else:
+        free = 0.0
+    return max(
+        free,
+        float(np.where(s < floor, floor + s**2 / max(floor, 1e-300), 2 * s).sum())
+        - total,
+    )
 
 
 class DualSolution(NamedTuple):
@@ -119,13 +134,18 @@ def _solve_distinct(rows: Floats, relative_gap: float, floor: float) -> DualSolu
     blur = spare / bottom
     iterations = 0
     for _ in range(MAX_ROUNDS):
-        index, x, steps = _newton(rows, index, x, bottom, blur, max(1e-2 * relative_gap, 1e-13))
+        index, x, steps = _newton(
+            rows, index, x, bottom, blur, max(1e-2 * relative_gap, 1e-13)
+        )
         iterations += steps
         s, basis = _spectrum(x, rows[index], accurate=True)
         bound = _dual_value(s, float(x.sum()), floor)
         # A lift above the rounding of the singular values, so that rounding cannot uncover a thin direction; where
         # thin directions are known less well than that, as much as the gap allows.
-        for lift in (16 * dim * ROUNDING * float(s.max()), relative_gap * bound / (2 * dim)):
+        for lift in (
+            16 * dim * ROUNDING * float(s.max()),
+            relative_gap * bound / (2 * dim),
+        ):
             variances = _softened(s, bottom, blur)[0] + lift
             q = _quadratic(rows, basis / np.sqrt(variances))
             scans += 1
@@ -140,7 +160,9 @@ def _solve_distinct(rows: Floats, relative_gap: float, floor: float) -> DualSolu
             break
         fresh = fresh[_largest(q[fresh], room)]
         index = np.concatenate([index, fresh])
-        start = float(x.mean()) or 1.0 / fresh.size  # none had weight where the floor covered all
+        start = (
+            float(x.mean()) or 1.0 / fresh.size
+        )  # none had weight where the floor covered all
         x = np.concatenate([x, np.full(fresh.size, start)])
     return DualSolution(index, x, variances * excess, basis, bound, iterations, scans)
 
@@ -152,19 +174,27 @@ def _largest(q: Floats, room: int) -> NDArray[np.intp]:
 
 def _distinct(rows: Floats) -> NDArray[np.intp]:
     """Positions of the rows that differ by more than their sign from all the others kept, in order."""
-    probe = np.abs(np.einsum("ij,j->i", rows, np.cos(np.arange(1.0, rows.shape[1] + 1))))
+    probe = np.abs(
+        np.einsum("ij,j->i", rows, np.cos(np.arange(1.0, rows.shape[1] + 1)))
+    )
     ordered = np.sort(probe)
     if (ordered[1:] > ordered[:-1]).all():
         return np.arange(rows.shape[0])
     order = np.argsort(probe, kind="stable")
     ties = np.flatnonzero(np.diff(probe[order]) == 0.0)
-    one, other = rows[order[ties]], rows[order[ties + 1]]
+    one = rows[order[ties]]
+    other = rows[order[ties + 1]]
     equal = (one == other).all(axis=1) | (one == -other).all(axis=1)
     return np.sort(np.delete(order, ties[equal] + 1))
 
 
 def _newton(
-    rows: Floats, index: NDArray[np.intp], x: Floats, floor: float, blur: float, target: float
+    rows: Floats,
+    index: NDArray[np.intp],
+    x: Floats,
+    floor: float,
+    blur: float,
+    target: float,
 ) -> tuple[NDArray[np.intp], Floats, int]:
     """Primal-dual Newton (predictor and corrector) on the dual over the vectors `index`.
 
@@ -178,8 +208,12 @@ def _newton(
     s, basis = _spectrum(x, u)
     q = _quadratic(u, basis / np.sqrt(np.maximum(s, floor)))
     raise_by = (1.03 * float(q.max())) ** 2
-    x, z = x * raise_by, np.maximum(1 - q / np.sqrt(raise_by), 0.015)
-    best, stalled, steps, found = np.inf, 0, 0, (index, x, z)
+    x = x * raise_by
+    z = np.maximum(1 - q / np.sqrt(raise_by), 0.015)
+    best = np.inf
+    stalled = 0
+    steps = 0
+    found = (index, x, z)
     for _ in range(MAX_NEWTON):
         s, basis = _spectrum(x, u)
         y = u @ basis
@@ -187,36 +221,67 @@ def _newton(
         sigma, slope = _softened(s, floor, blur)
         q = squares @ (1 / sigma)
         slack = 1 - q
-        z = np.where(slack > 2 * z, slack, z)  # a step that overshot has more slack than Newton believed
-        error = float(x @ (z + np.abs(slack - z))) * float(x.sum()) / float(s.sum()) ** 2
+        z = np.where(
+            slack > 2 * z, slack, z
+        )  # a step that overshot has more slack than Newton believed
+        error = (
+            float(x @ (z + np.abs(slack - z))) * float(x.sum()) / float(s.sum()) ** 2
+        )
         error = max(error, -1e-2 * float(slack.min()))
-        stalled = stalled + 1 if error > best / 2 else 0
+        if error > best / 2:
+            stalled = stalled + 1
+        else:
+            stalled = 0
         if error < best:
-            best, found = error, (index, x, z)
+            best = error
+            found = (index, x, z)
         if error <= target or stalled > 8:
             break
-        curvature = slope / (np.multiply.outer(sigma, sigma) * np.add.outer(sigma, sigma))
-        half = y.take(above, axis=1) * y.take(below, axis=1) * np.sqrt(double * curvature[above, below])
+        curvature = slope / (
+            np.multiply.outer(sigma, sigma) * np.add.outer(sigma, sigma)
+        )
+        half = (
+            y.take(above, axis=1)
+            * y.take(below, axis=1)
+            * np.sqrt(double * curvature[above, below])
+        )
         dx, dz, centre = _newton_step(half, x, z, slack)
         steps += 1
         if blur < 1 and s.min() < 2 * floor:
             shorter = _overshoot(u, x, dx, q, floor, blur, centre)
-            dx, dz = shorter * dx, shorter * dz
+            dx = shorter * dx
+            dz = shorter * dz
         if error < 0.05 and x.size > 2 * u.shape[1]:
             keep = _unscreened(s, squares, float(x.sum()), floor)
-            index, u, x, z, dx, dz = index[keep], u[keep], x[keep], z[keep], dx[keep], dz[keep]
-        x, z = x + dx, z + dz
+            index = index[keep]
+            u = u[keep]
+            x = x[keep]
+            z = z[keep]
+            dx = dx[keep]
+            dz = dz[keep]
+        x = x + dx
+        z = z + dz
     index, x, z = found
     return index, np.where(z > 0.05, 0.0, x), steps
 
 
-def _overshoot(u: Floats, x: Floats, dx: Floats, q: Floats, floor: float, blur: float, centre: float) -> float:
+def _overshoot(
+    u: Floats,
+    x: Floats,
+    dx: Floats,
+    q: Floats,
+    floor: float,
+    blur: float,
+    centre: float,
+) -> float:
     """Part of the step after which the (concave) barrier function stops rising; only the floor makes this needed.
 
     Just above the floor q falls steeply and just below it not at all, so that plain Newton can jump to and fro.
     """
     start = float((q - 1 + centre / x) @ dx)
-    lower, upper, part = 0.0, 1.0, 1.0
+    lower = 0.0
+    upper = 1.0
+    part = 1.0
     for _ in range(40):
         trial = x + part * dx
         s, basis = _spectrum(trial, u)
@@ -229,28 +294,44 @@ def _overshoot(u: Floats, x: Floats, dx: Floats, q: Floats, floor: float, blur: 
     return part
 
 
-def _unscreened(s: Floats, squares: Floats, total: float, floor: float) -> NDArray[np.bool_]:
+def _unscreened(
+    s: Floats, squares: Floats, total: float, floor: float
+) -> NDArray[np.bool_]:
     """Vectors that may be active at the optimum; the others provably are not (docs/math/ellipsoid.md).
 
     Where the floor covers all of them none is, and one stays: the next full scan asks about those not among them.
     """
-    ratio = float(s.sum()) / total  # the multiple ratio^2 of x has the largest dual value
+    ratio = (
+        float(s.sum()) / total
+    )  # the multiple ratio^2 of x has the largest dual value
     s = s * ratio
     variances = np.maximum(s, floor)
     q = squares @ (1 / variances)
-    low = float(np.where(s < floor, floor + s**2 / floor, 2 * s).sum()) - total * ratio**2
-    spread = max(float(variances.sum()) * max(float(q.max()), 1.0) - low, 0.0) / float(variances.min())
-    return np.asarray(q >= min(1 + spread / 2 - np.sqrt(spread + spread**2 / 4) - 1e-9, float(q.max())))
+    low = (
+        float(np.where(s < floor, floor + s**2 / floor, 2 * s).sum()) - total * ratio**2
+    )
+    spread = max(float(variances.sum()) * max(float(q.max()), 1.0) - low, 0.0) / float(
+        variances.min()
+    )
+    return np.asarray(
+        q
+        >= min(1 + spread / 2 - np.sqrt(spread + spread**2 / 4) - 1e-9, float(q.max()))
+    )
 
 
-def _newton_step(half: Floats, x: Floats, z: Floats, slack: Floats) -> tuple[Floats, Floats, float]:
+def _newton_step(
+    half: Floats, x: Floats, z: Floats, slack: Floats
+) -> tuple[Floats, Floats, float]:
     """Mehrotra's step for z = slack = 1 - q(x), x z = 0, damped to stay inside, and the x z it aims at; `half` is H."""
     point = np.array([x, z])
     stiffness = z / x
     pull = 1 / np.sqrt(stiffness)
     scaled = half * pull[:, None]
     wide = scaled.shape[0] <= scaled.shape[1]
-    system = scaled @ scaled.T if wide else scaled.T @ scaled
+    if wide:
+        system = scaled @ scaled.T
+    else:
+        system = scaled.T @ scaled
     diagonal = system.reshape(-1)[:: system.shape[0] + 1]  # a view
     diagonal += 1.0
     factor, info = scipy.linalg.lapack.dpotrf(system, lower=1)
@@ -259,7 +340,9 @@ def _newton_step(half: Floats, x: Floats, z: Floats, slack: Floats) -> tuple[Flo
         diagonal *= 1 + 4 * system.shape[0] * ROUNDING
         factor, info = scipy.linalg.lapack.dpotrf(system, lower=1)
     if info:
-        raise NumericalError("a Newton system of the covering ellipsoid is singular. Bring the vectors to one scale.")
+        raise NumericalError(
+            "a Newton system of the covering ellipsoid is singular. Bring the vectors to one scale."
+        )
 
     def solve(product: Floats | float) -> Floats:
         wanted = product / x
@@ -267,7 +350,11 @@ def _newton_step(half: Floats, x: Floats, z: Floats, slack: Floats) -> tuple[Flo
         if wide:
             dx = pull * scipy.linalg.lapack.dpotrs(factor, right, lower=1)[0]
         else:
-            dx = pull * (right - scaled @ scipy.linalg.lapack.dpotrs(factor, scaled.T @ right, lower=1)[0])
+            dx = pull * (
+                right
+                - scaled
+                @ scipy.linalg.lapack.dpotrs(factor, scaled.T @ right, lower=1)[0]
+            )
         return np.array([dx, wanted - z - stiffness * dx])
 
     def reach(move: Floats) -> float:

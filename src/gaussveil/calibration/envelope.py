@@ -48,25 +48,41 @@ def variance_for_envelope(
         gap, log_ratio = _checked(sensitivity, variance)
         if gap > LARGEST_GAP or log_ratio > LARGEST_LOG_RATIO:
             return math.inf
-        sides = [feasible_log_delta(gap, log_ratio, rank, epsilon, wide_first=side) for side in (True, False)]
+        sides = [
+            feasible_log_delta(gap, log_ratio, rank, epsilon, wide_first=side)
+            for side in (True, False)
+        ]
         return max(sides) - goal
 
     def envelope_at(variance: float) -> tuple[GaussianEnvelope, float]:
         gap, log_ratio = _checked(sensitivity, variance)
         # what the envelope answers at this epsilon is at most this
-        worst = max(supremum(gap, log_ratio, rank, epsilon, wide_first=side)[1] for side in (True, False))
+        worst = max(
+            supremum(gap, log_ratio, rank, epsilon, wide_first=side)[1]
+            for side in (True, False)
+        )
         mixing = best_mixing(gap, log_ratio, rank, epsilon)
-        return GaussianEnvelope(gap, log_ratio, rank, wider, mixing, epsilon), worst - goal + ROUNDING
+        return GaussianEnvelope(
+            gap, log_ratio, rank, wider, mixing, epsilon
+        ), worst - goal + ROUNDING
 
     refused = smallest_variance(lambda variance: shortfall(variance) <= 0)
     envelope, excess = envelope_at(refused)
     if excess <= 0:
         return refused, envelope
     # one step along the slope of log delta usually suffices; the rest of the way is halved a few times
-    slope = max(shortfall(refused) - shortfall(refused * 1.01), 1e-3) / math.log(1.01) if refused > 0 else 1.0
+    if refused > 0:
+        slope = max(shortfall(refused) - shortfall(refused * 1.01), 1e-3) / math.log(
+            1.01
+        )
+    else:
+        slope = 1.0
     step = excess / slope + RELATIVE_STEP
     while True:
-        private = refused * math.exp(step) if refused > 0 else step
+        if refused > 0:
+            private = refused * math.exp(step)
+        else:
+            private = step
         envelope, excess = envelope_at(private)
         if excess <= 0:
             break
@@ -75,18 +91,22 @@ def variance_for_envelope(
                 f"no added variance could be proven private at epsilon {epsilon:g} and delta {delta:g}. "
                 "Ask for a larger delta, or a smaller sensitivity."
             )
-        refused, step = private, 2 * step
+        refused = private
+        step = 2 * step
     while refused > 0 and private > refused * (1 + LOOSE):
         middle = math.sqrt(refused * private)
         nearer, excess = envelope_at(middle)
         if excess <= 0:
-            private, envelope = middle, nearer
+            private = middle
+            envelope = nearer
         else:
             refused = middle
     return private, envelope
 
 
-def variance_for_pair(pair: Callable[[float], PrivacyLoss], epsilon: float, delta: float) -> tuple[float, PrivacyLoss]:
+def variance_for_pair(
+    pair: Callable[[float], PrivacyLoss], epsilon: float, delta: float
+) -> tuple[float, PrivacyLoss]:
     """Smallest variance at which `pair(variance)` has delta(epsilon) <= `delta`, both directions.
 
     Proven by Arb enclosures of the very doubles returned.
@@ -94,12 +114,21 @@ def variance_for_pair(pair: Callable[[float], PrivacyLoss], epsilon: float, delt
 
     def is_private(variance: float) -> bool:
         loss = pair(variance)
-        return all(float(side.delta(epsilon)) <= delta for side in (loss, loss.reversed()))
+        return all(
+            float(side.delta(epsilon)) <= delta for side in (loss, loss.reversed())
+        )
 
     private = smallest_variance(is_private)
     step = 2.0**-48
-    while any(side.enclose(epsilon).upper > delta for side in (pair(private), pair(private).reversed())):
-        private, step = (private * (1 + step) if private > 0 else RELATIVE_STEP), 2 * step
+    while any(
+        side.enclose(epsilon).upper > delta
+        for side in (pair(private), pair(private).reversed())
+    ):
+        if private > 0:
+            private = private * (1 + step)
+        else:
+            private = RELATIVE_STEP
+        step = 2 * step
     return private, pair(private)
 
 
@@ -114,14 +143,21 @@ def variance_for_dominating_pair(
 
     def pair(variance: float) -> PrivacyLoss:
         gap, log_ratio = _checked(sensitivity, variance)
-        gap, log_ratio = min(gap, LARGEST_GAP), min(log_ratio, LARGEST_LOG_RATIO)
-        wide = dominating_pair(gap, log_ratio, rank, best_mixing(gap, log_ratio, rank, epsilon))
-        return wide.reversed() if wider == "Y" else wide
+        gap = min(gap, LARGEST_GAP)
+        log_ratio = min(log_ratio, LARGEST_LOG_RATIO)
+        wide = dominating_pair(
+            gap, log_ratio, rank, best_mixing(gap, log_ratio, rank, epsilon)
+        )
+        if wider == "Y":
+            return wide.reversed()
+        return wide
 
     private, loss = variance_for_pair(pair, epsilon, delta)
     gap, log_ratio = _checked(sensitivity, private)
     if gap > LARGEST_GAP or log_ratio > LARGEST_LOG_RATIO:
-        raise ParameterError("delta must be smaller: laws this far apart offer no privacy worth the name.")
+        raise ParameterError(
+            "delta must be smaller: laws this far apart offer no privacy worth the name."
+        )
     return private, loss
 
 
@@ -133,10 +169,13 @@ def smallest_variance(is_private: Callable[[float], bool]) -> float:
     while not is_private(high):
         high *= 4
         if high > LARGEST_VARIANCE:
-            raise ParameterError("no added variance suffices: check that the sensitivity falls as the variance grows.")
+            raise ParameterError(
+                "no added variance suffices: check that the sensitivity falls as the variance grows."
+            )
     low = high / 4
     while is_private(low):
-        low, high = low / 4, low
+        high = low
+        low = low / 4
         if low < 1 / LARGEST_VARIANCE:
             return high
     while high - low > 2.0**-16 * high:

@@ -24,7 +24,9 @@ from gaussveil.spectrum.arguments import float_array
 from gaussveil.spectrum.roots import brent
 from gaussveil.typing import Floats
 
-FLOOR_RATIO = 2.0**-12  # smallest to largest standard deviation of noise for shifts: costs d 2^-24 of the trace
+FLOOR_RATIO = (
+    2.0**-12
+)  # smallest to largest standard deviation of noise for shifts: costs d 2^-24 of the trace
 ULP = 2.0**-52
 LARGEST_SCALE = 2.0**1000
 
@@ -43,9 +45,13 @@ def _mean_shift_for(epsilon: float, delta: float) -> float:
     goal = math.log(delta)
 
     def excess(log_shift: float) -> float:
-        return float(GaussianPair.mean_shift(math.exp(log_shift)).log_delta(epsilon)) - goal
+        return (
+            float(GaussianPair.mean_shift(math.exp(log_shift)).log_delta(epsilon))
+            - goal
+        )
 
-    low, high = -2.0, 2.0
+    low = -2.0
+    high = 2.0
     while excess(low) > 0:
         low -= 8.0
     while excess(high) < 0:
@@ -53,10 +59,12 @@ def _mean_shift_for(epsilon: float, delta: float) -> float:
     private = math.exp(float(brent(excess, low, high, xtol=1e-14, rtol=1e-14)))
     step = ULP * private
     while not _is_private(private, epsilon, delta):
-        private, step = private - step, 2 * step
+        private = private - step
+        step = 2 * step
     step = ULP * private
     while _is_private(private + step, epsilon, delta):
-        private, step = private + step, 2 * step
+        private = private + step
+        step = 2 * step
     while private + step > private:
         step /= 2
         if private + step > private and _is_private(private + step, epsilon, delta):
@@ -65,7 +73,8 @@ def _mean_shift_for(epsilon: float, delta: float) -> float:
 
 
 def _is_private(shift: float, epsilon: float, delta: float) -> bool:
-    exact, stored = GaussianPair.mean_shift(shift), PrivacyLoss.from_terms([0.0], [1.0], [shift * shift])
+    exact = GaussianPair.mean_shift(shift)
+    stored = PrivacyLoss.from_terms([0.0], [1.0], [shift * shift])
     return all(pair.enclose(epsilon).upper <= delta for pair in (exact, stored))
 
 
@@ -78,17 +87,25 @@ def white_noise_scale(l2_sensitivity: float, epsilon: float, delta: float) -> fl
             f"l2_sensitivity must be small enough for doubles. Got {l2_sensitivity!r}: change the unit."
         )
     scale = float(radius / shift)
-    return scale if Fraction(scale) * shift >= radius else math.nextafter(scale, math.inf)
+    if Fraction(scale) * shift >= radius:
+        return scale
+    return math.nextafter(scale, math.inf)
 
 
 def covariance_for_ball(radius: float, mean_shift: float, shape: ArrayLike) -> Floats:
     """Smallest multiple N of `shape` with v' N^-1 v <= mean_shift^2 for every |v| <= radius: N >= (radius/shift)^2."""
-    smallest = checks.positive("radius", radius) / checks.positive("mean_shift", mean_shift) * (1 + 4 * ULP)
+    smallest = (
+        checks.positive("radius", radius)
+        / checks.positive("mean_shift", mean_shift)
+        * (1 + 4 * ULP)
+    )
     matrix = _checked_shape(shape)
     return _scaled(matrix, np.zeros((1, len(matrix))), smallest * smallest)
 
 
-def smallest_deviation(shifts: ArrayLike, mean_shift: float, shape: ArrayLike | None = None) -> float:
+def smallest_deviation(
+    shifts: ArrayLike, mean_shift: float, shape: ArrayLike | None = None
+) -> float:
     """Smallest standard deviation, over all directions, of noise for `shifts`: what their grid is chosen from."""
     rows = _checked_shifts(shifts)
     checks.positive("mean_shift", mean_shift)
@@ -100,7 +117,11 @@ def smallest_deviation(shifts: ArrayLike, mean_shift: float, shape: ArrayLike | 
 
 
 def covariance_for_shifts(
-    shifts: ArrayLike, mean_shift: float, *, shape: ArrayLike | None = None, rounding_l2: float = 0.0
+    shifts: ArrayLike,
+    mean_shift: float,
+    *,
+    shape: ArrayLike | None = None,
+    rounding_l2: float = 0.0,
 ) -> Floats:
     """Noise N with w' N^-1 w <= mean_shift^2 for every w within `rounding_l2` of a row of `shifts`.
 
@@ -127,7 +148,9 @@ def covariance_for_shifts(
 
 def _scaled(shape: Floats, rows: Floats, floor: float) -> Floats:
     """Smallest multiple S of `shape` for which S >= floor I and S >= vv' for every row v are proven."""
-    factor = max(floor / float(np.linalg.eigvalsh(shape)[0]), _largest_distance(shape, rows))
+    factor = max(
+        floor / float(np.linalg.eigvalsh(shape)[0]), _largest_distance(shape, rows)
+    )
     raised = 16 * len(shape) * (len(shape) + 8) * ULP
     while raised < 1e-3:
         candidate = shape * (factor * (1 + raised))
@@ -147,16 +170,30 @@ def _largest_distance(shape: Floats, rows: Floats) -> float:
 
 
 def _longest(rows: Floats) -> float:
-    return math.sqrt(float(np.max(np.einsum("ij,ij->i", rows, rows)))) * (1 + int(rows.shape[1]) * ULP)
+    return math.sqrt(float(np.max(np.einsum("ij,ij->i", rows, rows)))) * (
+        1 + int(rows.shape[1]) * ULP
+    )
 
 
 def _checked_shape(shape: ArrayLike, size: int | None = None) -> Floats:
     matrix = _matrix("covariance_shape", shape)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) == 0 or (size and len(matrix) != size):
-        wanted = "square" if size is None else f"of shape ({size}, {size}), like the shifts"
-        raise errors.ShapeError(f"covariance_shape must be a matrix, {wanted}. Got shape {matrix.shape}.")
+    if (
+        matrix.ndim != 2
+        or matrix.shape[0] != matrix.shape[1]
+        or len(matrix) == 0
+        or (size and len(matrix) != size)
+    ):
+        if size is None:
+            wanted = "square"
+        else:
+            wanted = f"of shape ({size}, {size}), like the shifts"
+        raise errors.ShapeError(
+            f"covariance_shape must be a matrix, {wanted}. Got shape {matrix.shape}."
+        )
     if np.max(np.abs(matrix - matrix.T)) > 1e-12 * np.max(np.abs(matrix)):
-        raise errors.NotSymmetricError("covariance_shape must be symmetric. Pass (S + S.T) / 2.")
+        raise errors.NotSymmetricError(
+            "covariance_shape must be symmetric. Pass (S + S.T) / 2."
+        )
     symmetric = (matrix + matrix.T) / 2
     smallest = float(np.linalg.eigvalsh(symmetric)[0])
     if not smallest > len(matrix) * ULP * float(np.max(np.abs(symmetric))):
@@ -170,9 +207,13 @@ def _checked_shape(shape: ArrayLike, size: int | None = None) -> Floats:
 def _checked_shifts(shifts: ArrayLike) -> Floats:
     rows = _matrix("shifts", shifts)
     if rows.ndim != 2 or rows.size == 0:
-        raise errors.ShapeError(f"shifts must be a matrix, one row per shift. Got shape {rows.shape}.")
+        raise errors.ShapeError(
+            f"shifts must be a matrix, one row per shift. Got shape {rows.shape}."
+        )
     if not np.any(rows):
-        raise errors.ParameterError("shifts must hold a vector other than zero; otherwise there is nothing to hide.")
+        raise errors.ParameterError(
+            "shifts must hold a vector other than zero; otherwise there is nothing to hide."
+        )
     return rows
 
 
@@ -183,10 +224,14 @@ def _matrix(name: str, value: ArrayLike) -> Floats:
     return matrix
 
 
-def noise_scales(mean_shift: float, weights: Floats, squared_sensitivities: Floats) -> Floats:
+def noise_scales(
+    mean_shift: float, weights: Floats, squared_sensitivities: Floats
+) -> Floats:
     """Standard deviations that minimise sum w_j s_j^2 subject to sum b_j / s_j^2 = mean_shift^2 (Lagrange).
 
     The squared mean shifts b_j / s_j^2 of releases add up; w_j says what a unit of variance of release j costs.
     """
     roots = np.sqrt(weights * squared_sensitivities)
-    return np.asarray(np.sqrt(np.sqrt(squared_sensitivities / weights) * roots.sum()) / mean_shift)
+    return np.asarray(
+        np.sqrt(np.sqrt(squared_sensitivities / weights) * roots.sum()) / mean_shift
+    )

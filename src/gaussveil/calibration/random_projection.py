@@ -38,17 +38,25 @@ def sketch_loss(excess: float, components: int, rank: int = 1) -> PrivacyLoss:
     A record of several rows, `rank` of them, moves up to `rank` eigenvalues whose excesses add up to at most `excess`:
     the i-th largest is at most excess/i (derived: docs/mechanisms/random_projection.md). X = with the record.
     """
-    parts = [excess] + [math.nextafter(excess / place, math.inf) for place in range(2, rank + 1)]
-    return PrivacyLoss.from_terms([-part for part in parts], [float(components)] * rank, [0.0] * rank)
+    parts = [excess] + [
+        math.nextafter(excess / place, math.inf) for place in range(2, rank + 1)
+    ]
+    return PrivacyLoss.from_terms(
+        [-part for part in parts], [float(components)] * rank, [0.0] * rank
+    )
 
 
-def largest_excess(epsilon: float, delta: float, components: int, rank: int = 1) -> float:
+def largest_excess(
+    epsilon: float, delta: float, components: int, rank: int = 1
+) -> float:
     """Largest a, up to a few parts in 10^13, for which `sketch_loss` is (epsilon, delta)-private, proven by Arb."""
     _check_promise(epsilon, delta, components, rank)
     return _largest_excess(float(epsilon), float(delta), int(components), int(rank))
 
 
-def _check_promise(epsilon: float, delta: float, components: int, rank: int = 1) -> None:
+def _check_promise(
+    epsilon: float, delta: float, components: int, rank: int = 1
+) -> None:
     checks.real("epsilon", epsilon, "[0, inf)")
     checks.real("delta", delta, "(0, 1)")
     checks.whole("components", components)
@@ -59,40 +67,62 @@ def _check_promise(epsilon: float, delta: float, components: int, rank: int = 1)
 def _largest_excess(epsilon: float, delta: float, components: int, rank: int) -> float:
     def is_private(excess: float) -> bool:
         loss = sketch_loss(excess, components, rank)
-        return all(pair.enclose(epsilon).upper <= delta for pair in (loss, loss.reversed()))
+        return all(
+            pair.enclose(epsilon).upper <= delta for pair in (loss, loss.reversed())
+        )
 
-    return _private_root(_log_gap(lambda excess: sketch_loss(excess, components, rank), epsilon, delta), is_private)
+    return _private_root(
+        _log_gap(lambda excess: sketch_loss(excess, components, rank), epsilon, delta),
+        is_private,
+    )
 
 
 @lru_cache(maxsize=1024)
 def approximate_excess(epsilon: float, delta: float, components: int) -> float:
     """`largest_excess` in floating point alone, for plans and studies that compare many designs."""
-    return _private_root(_log_gap(lambda excess: sketch_loss(excess, components), epsilon, delta), lambda _: True)
+    return _private_root(
+        _log_gap(lambda excess: sketch_loss(excess, components), epsilon, delta),
+        lambda _: True,
+    )
 
 
-def _log_gap(loss: Callable[[float], PrivacyLoss], epsilon: float, delta: float) -> Callable[[float], float]:
+def _log_gap(
+    loss: Callable[[float], PrivacyLoss], epsilon: float, delta: float
+) -> Callable[[float], float]:
     """log of (worse direction's delta)/delta as a function of log a."""
 
     def gap(log_excess: float) -> float:
         pair = loss(math.exp(log_excess))
-        return max(float(pair.log_delta(epsilon)), float(pair.reversed().log_delta(epsilon))) - math.log(delta)
+        return max(
+            float(pair.log_delta(epsilon)), float(pair.reversed().log_delta(epsilon))
+        ) - math.log(delta)
 
     return gap
 
 
-def _private_root(log_gap: Callable[[float], float], is_private: Callable[[float], bool]) -> float:
+def _private_root(
+    log_gap: Callable[[float], float], is_private: Callable[[float], bool]
+) -> float:
     """exp of the root of an increasing function of log a, moved down until the proof succeeds."""
-    low, high = math.log(SMALLEST_EXCESS), math.log(LARGEST_EXCESS)
+    low = math.log(SMALLEST_EXCESS)
+    high = math.log(LARGEST_EXCESS)
     if log_gap(low) > 0:
         raise ParameterError(
             "epsilon and delta must allow a leverage of at least 1e-12. Got a stricter promise: choose another one."
         )
-    root = high if log_gap(high) <= 0 else float(brent(log_gap, low, high, xtol=1e-14, rtol=1e-14))
-    excess, step = math.exp(root), 1e-13
+    if log_gap(high) <= 0:
+        root = high
+    else:
+        root = float(brent(log_gap, low, high, xtol=1e-14, rtol=1e-14))
+    excess = math.exp(root)
+    step = 1e-13
     while not is_private(excess):
-        excess, step = excess * (1 - step), 4 * step
+        excess = excess * (1 - step)
+        step = 4 * step
         if step > 1e-3:
-            raise NumericalError("no private ridge could be proven; choose a larger delta.")
+            raise NumericalError(
+                "no private ridge could be proven; choose a larger delta."
+            )
     return excess
 
 
@@ -100,10 +130,14 @@ def tight_ridge(row_norm: float, excess: float, rank: int = 1) -> float:
     """Smallest double lambda with rank * row_norm^2 <= lambda * excess, exactly: l^2 (1/p - 1), corrections N4."""
     wanted = rank * Fraction(row_norm) ** 2 / Fraction(excess)
     ridge = float(wanted)
-    return ridge if Fraction(ridge) >= wanted else math.nextafter(ridge, math.inf)
+    if Fraction(ridge) >= wanted:
+        return ridge
+    return math.nextafter(ridge, math.inf)
 
 
-def subsampled_excess(epsilon: float, delta: float, components: int, rate: float, rank: int = 1) -> float:
+def subsampled_excess(
+    epsilon: float, delta: float, components: int, rate: float, rank: int = 1
+) -> float:
     """Largest a for the projection of a Poisson sample (NDIS Figure 3), by the exact profile of both directions."""
     _check_promise(epsilon, delta, components, rank)
     if not delta < rate <= 1:
@@ -154,21 +188,33 @@ def propose_test_release(
     _check_promise(epsilon, delta, components)
     if shift is not None:
         checks.positive("shift", shift)
-    return _propose_test_release(float(epsilon), float(delta), int(components), shift, shares)
+    return _propose_test_release(
+        float(epsilon), float(delta), int(components), shift, shares
+    )
 
 
 @lru_cache(maxsize=64)
 def _propose_test_release(
-    epsilon: float, delta: float, components: int, shift: float | None, shares: tuple[float, ...]
+    epsilon: float,
+    delta: float,
+    components: int,
+    shift: float | None,
+    shares: tuple[float, ...],
 ) -> ProposeTestRelease:
     # Coarsely over all tests, then finely around the best one.
     if shift is None:
-        shifts = mean_shift_for(epsilon, delta) * np.geomspace(0.02, 0.98, 25)  # all of which leave something over
+        shifts = mean_shift_for(epsilon, delta) * np.geomspace(
+            0.02, 0.98, 25
+        )  # all of which leave something over
     else:
         shifts = np.array([float(shift)])
-    best = min(_best_split(shifts, share, epsilon, delta, components) for share in shares)
+    best = min(
+        _best_split(shifts, share, epsilon, delta, components) for share in shares
+    )
     if shift is None and math.isfinite(best[0]):
-        best = _best_split(best[1] * np.geomspace(0.8, 1.25, 9), best[2], epsilon, delta, components)
+        best = _best_split(
+            best[1] * np.geomspace(0.8, 1.25, 9), best[2], epsilon, delta, components
+        )
     if not math.isfinite(best[0]):
         raise ParameterError(
             f"the test must cost less than the whole promise: its own epsilon must stay below epsilon = {epsilon:g}. "
@@ -179,10 +225,16 @@ def _propose_test_release(
 
     def is_private(excess: float) -> bool:
         loss = _tested_loss(chosen, excess, components)
-        return all(pair.enclose(epsilon).upper <= ideal for pair in (loss, loss.reversed()))
+        return all(
+            pair.enclose(epsilon).upper <= ideal for pair in (loss, loss.reversed())
+        )
 
-    gap = _log_gap(lambda excess: _tested_loss(chosen, excess, components), epsilon, ideal)
-    return ProposeTestRelease(chosen, _private_root(gap, is_private), share * delta / (1 + math.exp(epsilon)))
+    gap = _log_gap(
+        lambda excess: _tested_loss(chosen, excess, components), epsilon, ideal
+    )
+    return ProposeTestRelease(
+        chosen, _private_root(gap, is_private), share * delta / (1 + math.exp(epsilon))
+    )
 
 
 def _best_split(
@@ -200,22 +252,30 @@ def _best_split(
 
 
 def _tested_loss(shift: float, excess: float, components: int) -> PrivacyLoss:
-    return PrivacyLoss.from_terms([0.0, -excess], [1.0, float(components)], [shift * shift, 0.0])
+    return PrivacyLoss.from_terms(
+        [0.0, -excess], [1.0, float(components)], [shift * shift, 0.0]
+    )
 
 
-def _excess_beside(shifts: Floats, epsilon: float, room: float, components: int) -> Floats:
+def _excess_beside(
+    shifts: Floats, epsilon: float, room: float, components: int
+) -> Floats:
     """For each test the largest a that fits beside it, to a few digits; 0 where none does."""
 
     def fits(log_excess: Floats) -> NDArray[np.bool_]:
         gap = np.stack([np.zeros(len(shifts)), -np.exp(log_excess)], axis=-1)
         energy = np.stack([shifts**2, np.zeros(len(shifts))], axis=-1)
-        loss = PrivacyLoss.from_terms(gap, np.broadcast_to([1.0, float(components)], gap.shape), energy)
+        loss = PrivacyLoss.from_terms(
+            gap, np.broadcast_to([1.0, float(components)], gap.shape), energy
+        )
         return np.asarray(loss.dp_delta(epsilon)) <= room
 
-    low, high = np.full(len(shifts), math.log(SMALLEST_EXCESS)), np.full(len(shifts), math.log(LARGEST_EXCESS))
+    low = np.full(len(shifts), math.log(SMALLEST_EXCESS))
+    high = np.full(len(shifts), math.log(LARGEST_EXCESS))
     possible = fits(low)
     for _ in range(16):
         middle = 0.5 * (low + high)
         private = fits(middle)
-        low, high = np.where(private, middle, low), np.where(private, high, middle)
+        low = np.where(private, middle, low)
+        high = np.where(private, high, middle)
     return np.where(possible, np.exp(low), 0.0)

@@ -31,10 +31,19 @@ def largest_event(energy: Floats) -> float:
     nearly constant: there the largest eigenvalue of a circulant matrix that contains Q is taken for all of it.
     """
     lags = np.asarray(energy, dtype=np.float64)
-    if lags.ndim != 1 or lags.size < 1 or not np.isfinite(lags).all() or not lags[0] > 0:
-        raise ParameterError("energy must be a finite vector of Fourier coefficients whose first is positive")
+    if (
+        lags.ndim != 1
+        or lags.size < 1
+        or not np.isfinite(lags).all()
+        or not lags[0] > 0
+    ):
+        raise ParameterError(
+            "energy must be a finite vector of Fourier coefficients whose first is positive"
+        )
     size = lags.size
-    absolute = float(lags[0] * size + 2 * np.sum((size - np.arange(1, size)) * np.abs(lags[1:])))
+    absolute = float(
+        lags[0] * size + 2 * np.sum((size - np.arange(1, size)) * np.abs(lags[1:]))
+    )
     alternating = lags * (-1.0) ** np.arange(size)
     if (lags >= 0).all() or (alternating >= 0).all():
         return absolute
@@ -44,7 +53,9 @@ def largest_event(energy: Floats) -> float:
         return min(absolute, _dual_bound(toeplitz(lags)))
     # T times the largest eigenvalue of a circulant matrix with Q in a corner, rounding included.
     around = np.concatenate([lags, np.zeros(lags.size), lags[:0:-1]])
-    return min(absolute, lags.size * float(np.fft.rfft(around).real.max()) + 1e-12 * absolute)
+    return min(
+        absolute, lags.size * float(np.fft.rfft(around).real.max()) + 1e-12 * absolute
+    )
 
 
 def _by_signs(lags: Floats) -> float:
@@ -77,7 +88,11 @@ def _dual_bound(matrix: Floats) -> float:
         before = value
     dual = np.einsum("ij,ij->i", matrix @ vectors, vectors)
     lacking = float(np.linalg.eigvalsh(matrix - np.diag(dual))[-1])
-    return float(dual.sum()) + size * max(lacking, 0.0) + 1e-12 * float(np.abs(matrix).sum())
+    return (
+        float(dual.sum())
+        + size * max(lacking, 0.0)
+        + 1e-12 * float(np.abs(matrix).sum())
+    )
 
 
 def repeated_events(energy: Floats, length: int, spacing: int, count: int) -> float:
@@ -87,17 +102,25 @@ def repeated_events(energy: Floats, length: int, spacing: int, count: int) -> fl
     """
     reach = (count - 1) * spacing + length
     if energy.size < reach:
-        raise ParameterError(f"energy must hold {reach} coefficients for so many events. Got {energy.size}.")
+        raise ParameterError(
+            f"energy must hold {reach} coefficients for so many events. Got {energy.size}."
+        )
     size = np.abs(energy)
     inside = length - np.abs(np.arange(-length + 1, length))
     total = 0.0
     for apart in range(count):
         lag = np.abs(apart * spacing + np.arange(-length + 1, length))
-        total += (1 if apart == 0 else 2) * (count - apart) * float(np.sum(inside * size[lag]))
+        total += (
+            (1 if apart == 0 else 2)
+            * (count - apart)
+            * float(np.sum(inside * size[lag]))
+        )
     return total
 
 
-def largest_ratio(signal: Power, noise: Power, degree: int, points: int = 1 << 17) -> float:
+def largest_ratio(
+    signal: Power, noise: Power, degree: int, points: int = 1 << 17
+) -> float:
     """Upper bound of sup |F|^2/gamma for trigonometric polynomials |F|^2 and gamma of at most the given degree.
 
     p = |F|^2 - r gamma is such a polynomial too. At its maximum p' = 0 and |p''| <= degree^2 max|p| (Bernstein), so the
@@ -105,11 +128,21 @@ def largest_ratio(signal: Power, noise: Power, degree: int, points: int = 1 << 1
     makes up for that.
     """
     angles = np.linspace(0, np.pi, points + 1)
-    above, below = signal(angles), noise(angles)
+    above = signal(angles)
+    below = noise(angles)
     ratio = float(np.max(above / below))
     half_step = np.pi / points / 2
-    missed = 0.5 * (degree * half_step) ** 2 * (float(above.max()) + 2 * ratio * float(below.max()))
-    margin = 1.01 * missed / (ratio * float(below.min())) if ratio > 0 else 0.0
+    missed = (
+        0.5
+        * (degree * half_step) ** 2
+        * (float(above.max()) + 2 * ratio * float(below.max()))
+    )
+    if ratio > 0:
+        margin = 1.01 * missed / (ratio * float(below.min()))
+    else:
+        margin = 0.0
     if margin > 0.01:
-        raise NumericalError("the noise spectrum is too deep to bound its ratio: raise its floor")
+        raise NumericalError(
+            "the noise spectrum is too deep to bound its ratio: raise its floor"
+        )
     return ratio * (1 + margin)

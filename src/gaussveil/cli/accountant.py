@@ -17,7 +17,9 @@ def _whole(text: str | int) -> int:
     with suppress(ValueError, OverflowError):
         if (found := int(float(text))) == float(text) and found > 0:
             return found
-    raise typer.BadParameter(f"it must be a whole number from 1 on, such as 10000 or 1e4. Got {text}.")
+    raise typer.BadParameter(
+        f"it must be a whole number from 1 on, such as 10000 or 1e4. Got {text}."
+    )
 
 
 def accountant(
@@ -30,20 +32,43 @@ def accountant(
     ] = None,
     sampling_rate: Annotated[
         float | None,
-        typer.Option(help="DP-SGD: probability that a record takes part in a step; otherwise Gaussian noise."),
+        typer.Option(
+            help="DP-SGD: probability that a record takes part in a step; otherwise Gaussian noise."
+        ),
     ] = None,
-    steps: Annotated[int, typer.Option(parser=_whole, metavar="<int>", help="Number of steps.")] = 1,
-    delta: Annotated[float | None, typer.Option(help="Target delta; prints epsilon.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Target epsilon; prints delta, or with --delta noise.")] = None,
-    sigma: Annotated[float | None, typer.Option(help="Instead of --noise-multiplier: the standard deviation.")] = None,
+    steps: Annotated[
+        int, typer.Option(parser=_whole, metavar="<int>", help="Number of steps.")
+    ] = 1,
+    delta: Annotated[
+        float | None, typer.Option(help="Target delta; prints epsilon.")
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Target epsilon; prints delta, or with --delta noise."),
+    ] = None,
+    sigma: Annotated[
+        float | None,
+        typer.Option(help="Instead of --noise-multiplier: the standard deviation."),
+    ] = None,
     l2_sensitivity: Annotated[
-        float, typer.Option(help="How far one record moves the value: sigma over it is the multiplier.")
+        float,
+        typer.Option(
+            help="How far one record moves the value: sigma over it is the multiplier."
+        ),
     ] = 1.0,
-    replace: Annotated[bool, typer.Option("--replace", help="One record is replaced instead of added.")] = False,
-    certified: Annotated[
-        bool, typer.Option("--certified", help="With --epsilon: add both ends, and whether they are proven.")
+    replace: Annotated[
+        bool, typer.Option("--replace", help="One record is replaced instead of added.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    certified: Annotated[
+        bool,
+        typer.Option(
+            "--certified",
+            help="With --epsilon: add both ends, and whether they are proven.",
+        ),
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object.")
+    ] = False,
 ) -> None:
     """Privacy of DP-SGD and of repeated Gaussian noise: epsilon at a delta, delta at an epsilon, or the noise for both.
 
@@ -54,22 +79,45 @@ def accountant(
     from gaussveil.accounting.accountant import DPSGD, Accountant, Gaussian, calibrate
     from gaussveil.accounting.relation import ADD_REMOVE, REPLACE
 
-    relation = REPLACE if replace else ADD_REMOVE
+    if replace:
+        relation = REPLACE
+    else:
+        relation = ADD_REMOVE
     if sigma is not None:
         if noise_multiplier is not None:
-            raise ParameterError("--sigma excludes --noise-multiplier, which is sigma over --l2-sensitivity.")
-        noise_multiplier = sigma / l2_sensitivity if l2_sensitivity else inf
+            raise ParameterError(
+                "--sigma excludes --noise-multiplier, which is sigma over --l2-sensitivity."
+            )
+        if l2_sensitivity:
+            noise_multiplier = sigma / l2_sensitivity
+        else:
+            noise_multiplier = inf
     step: DPSGD | Gaussian = Gaussian(noise_multiplier=noise_multiplier)
     if sampling_rate is not None:
         step = DPSGD(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate)
-    rate = 1.0 if sampling_rate is None else sampling_rate
-    asked: dict[str, object] = {"mechanism": type(step).__name__, "sampling_rate": rate, "steps": steps}
+    if sampling_rate is None:
+        rate = 1.0
+    else:
+        rate = sampling_rate
+    asked: dict[str, object] = {
+        "mechanism": type(step).__name__,
+        "sampling_rate": rate,
+        "steps": steps,
+    }
     asked["relation"] = relation
     if [noise_multiplier, epsilon, delta].count(None) != 1:
-        raise ParameterError("two of noise, --epsilon and --delta must be given: the third is computed.")
+        raise ParameterError(
+            "two of noise, --epsilon and --delta must be given: the third is computed."
+        )
     if epsilon is not None and delta is not None:
-        found = calibrate(step, steps=steps, epsilon=epsilon, delta=delta, relation=relation)
-        answer: dict[str, object] = {"epsilon": epsilon, "delta": delta, "noise_multiplier": found}
+        found = calibrate(
+            step, steps=steps, epsilon=epsilon, delta=delta, relation=relation
+        )
+        answer: dict[str, object] = {
+            "epsilon": epsilon,
+            "delta": delta,
+            "noise_multiplier": found,
+        }
         if l2_sensitivity != 1.0:
             answer["sigma"] = nextafter(found * l2_sensitivity, inf)
     else:
@@ -81,11 +129,25 @@ def accountant(
             answer |= {"epsilon": epsilon, "delta": run.delta(epsilon)}
             if certified:
                 ends = run.enclose(epsilon)
-                answer |= {"delta_lower": float(ends.lower), "delta_upper": float(ends.upper), "proven": ends.proven}
+                answer |= {
+                    "delta_lower": float(ends.lower),
+                    "delta_upper": float(ends.upper),
+                    "proven": ends.proven,
+                }
     if json:
         print_json(asked | answer)
         return
-    record = "replaced" if replace else "added or removed"
-    kind = "of Gaussian noise" if sampling_rate is None else f"of DP-SGD at rate {sampling_rate:g}"
+    if replace:
+        record = "replaced"
+    else:
+        record = "added or removed"
+    if sampling_rate is None:
+        kind = "of Gaussian noise"
+    else:
+        kind = f"of DP-SGD at rate {sampling_rate:g}"
     title = f"{steps} step{'s' * (steps != 1)} {kind}, one record {record}"
-    print_table(("", "value"), [(name, str(value)) for name, value in answer.items()], title=title)
+    print_table(
+        ("", "value"),
+        [(name, str(value)) for name, value in answer.items()],
+        title=title,
+    )

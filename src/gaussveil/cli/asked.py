@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 from gaussveil.cli import options
 from gaussveil.cli.files import check_release, release_files
 from gaussveil.cli.output import digits, tell
-from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
+from gaussveil.cli.tables import (
+    Engine,
+    EngineOption,
+    TableAddress,
+    local_file,
+    open_table,
+)
 from gaussveil.cli.unfinished import found_again, keyed_noise
 from gaussveil.errors import FormatError, ParameterError
 from gaussveil.project_file import PROJECT_FILE, read_project
@@ -42,17 +48,44 @@ class AskedOfTable:
     def promise(self) -> dict[str, Any]:
         """What the mechanism is told of them."""
         paying = (self.ledger, self.account)
-        if self.release_id is not None and (not self.release_id.strip() or None in paying):
-            raise ParameterError("--release-id must be a name, given with --ledger and --account, which remember it")
-        planned = self.dry_run and None in paying  # a plan needs no account, whatever gaussveil.toml says of one
-        account = None if planned else options.paying_account(*paying)
+        if self.release_id is not None and (
+            not self.release_id.strip() or None in paying
+        ):
+            raise ParameterError(
+                "--release-id must be a name, given with --ledger and --account, which remember it"
+            )
+        planned = (
+            self.dry_run and None in paying
+        )  # a plan needs no account, whatever gaussveil.toml says of one
+        if planned:
+            account = None
+        else:
+            account = options.paying_account(*paying)
         people = self.people or people_of(self.source)
-        return {"epsilon": self.epsilon, "account": account, "people": people, "generator": keyed_noise()}
+        return {
+            "epsilon": self.epsilon,
+            "account": account,
+            "people": people,
+            "generator": keyed_noise(),
+        }
 
-    def check(self, out: Path, *others: Path | None, endings: tuple[str, ...], inputs: tuple[Path, ...] = ()) -> None:
+    def check(
+        self,
+        out: Path,
+        *others: Path | None,
+        endings: tuple[str, ...],
+        inputs: tuple[Path, ...] = (),
+    ) -> None:
         """Refuse outputs that cannot be written or would destroy something."""
         read = [local_file(self.source), *inputs]
-        check_release(out, *others, endings=endings, inputs=read, ledger=self.ledger, force=self.force)
+        check_release(
+            out,
+            *others,
+            endings=endings,
+            inputs=read,
+            ledger=self.ledger,
+            force=self.force,
+        )
 
     def table(self) -> Source:
         """The table to release from."""
@@ -72,9 +105,15 @@ class AskedOfTable:
         table = self.table()
         if columns is not None:
             beside = [model.unit, *options.listed(getattr(model, "target", None))]
-            table = table.select(list(dict.fromkeys([*options.listed(columns), *filter(None, beside)])))
+            table = table.select(
+                list(dict.fromkeys([*options.listed(columns), *filter(None, beside)]))
+            )
         # Names and numbers of columns and points are public, so their room is known beforehand.
-        room = 65536 + 4096 * len(table.schema.names) ** 2 + 256 * getattr(getattr(model, "query_points", 0), "size", 0)
+        room = (
+            65536
+            + 4096 * len(table.schema.names) ** 2
+            + 256 * getattr(getattr(model, "query_points", 0), "size", 0)
+        )
         with release_files(out, room) as write:
             model.fit(table)
             found = released()
@@ -103,24 +142,39 @@ class AskedByUnit(Asked):
 
     def __post_init__(self) -> None:
         if (self.unit is None) != (self.rows_per_unit is None):
-            raise ParameterError("--unit and --rows-per-unit must be given together: whose row it is, how many of each")
+            raise ParameterError(
+                "--unit and --rows-per-unit must be given together: whose row it is, how many of each"
+            )
 
     @property
     def promise(self) -> dict[str, Any]:
         """What the mechanism is told of them."""
-        return {**super().promise, "unit": self.unit, "rows_per_unit": self.rows_per_unit}
+        return {
+            **super().promise,
+            "unit": self.unit,
+            "rows_per_unit": self.rows_per_unit,
+        }
 
 
 def people_of(address: str) -> str | None:
     """Whose rows a table holds, as the project's file says under the table's form."""
-    form = read_project(Path.cwd() / PROJECT_FILE).form_of(Path(str(address).partition("#")[0]).name)
-    people = None if form is None else form.get("people")
+    form = read_project(Path.cwd() / PROJECT_FILE).form_of(
+        Path(str(address).partition("#")[0]).name
+    )
+    if form is None:
+        people = None
+    else:
+        people = form.get("people")
     if not isinstance(people, str | None):
-        raise FormatError(f'{PROJECT_FILE}: people must be a text, as in people = "homes of Aarau".')
+        raise FormatError(
+            f'{PROJECT_FILE}: people must be a text, as in people = "homes of Aarau".'
+        )
     return people
 
 
-def tell_plan(release: Callable[[], object], epsilon: float, delta: float | None, *, json: bool) -> None:
+def tell_plan(
+    release: Callable[[], object], epsilon: float, delta: float | None, *, json: bool
+) -> None:
     """Do a release up to its debit, and say what it would be."""
     from gaussveil.mechanisms.release_path import planned
 
@@ -135,30 +189,56 @@ def tell_plan(release: Callable[[], object], epsilon: float, delta: float | None
         "assumptions": list(plan.assumptions),
     }
     promise = f"({digits(epsilon)}, {digits(float(str(answer['delta'])))})-differential privacy; {plan.adjacency}"
-    lines = [f"would release: {plan.released}", f"promise: {promise}", "nothing was spent or written"]
+    lines = [
+        f"would release: {plan.released}",
+        f"promise: {promise}",
+        "nothing was spent or written",
+    ]
     tell(answer, lines, json=json)
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of its parameters that are classes of them; with --dry-run a release is planned."""
     own = inspect.signature(command, eval_str=True).parameters
-    kinds: dict[str, Any] = {name: one.annotation for name, one in own.items() if is_dataclass(one.annotation)}
-    grouped = {name: [*inspect.signature(kind, eval_str=True).parameters.values()] for name, kind in kinds.items()}
+    kinds: dict[str, Any] = {
+        name: one.annotation
+        for name, one in own.items()
+        if is_dataclass(one.annotation)
+    }
+    grouped = {
+        name: [*inspect.signature(kind, eval_str=True).parameters.values()]
+        for name, kind in kinds.items()
+    }
 
     @wraps(command)
     def run(**given: Any) -> None:
         known = dict(given)
-        made = {name: kind(**{one.name: given.pop(one.name) for one in grouped[name]}) for name, kind in kinds.items()}
+        made = {
+            name: kind(**{one.name: given.pop(one.name) for one in grouped[name]})
+            for name, kind in kinds.items()
+        }
         if "asked" in made and known["dry_run"]:
-            tell_plan(lambda: command(**made, **given), known["epsilon"], known["delta"], json=known["json"])
+            tell_plan(
+                lambda: command(**made, **given),
+                known["epsilon"],
+                known["delta"],
+                json=known["json"],
+            )
         else:
             with found_again(known) if "asked" in made else nullcontext():
                 command(**made, **given)
 
-    listed = [part for name, one in own.items() if name != "asked" for part in grouped.get(name, [one])]
+    listed = [
+        part
+        for name, one in own.items()
+        if name != "asked"
+        for part in grouped.get(name, [one])
+    ]
     asked = grouped.get("asked", [])
     required = [one for one in asked if one.default is one.empty]
     ordered = [*required, *listed, *(one for one in asked if one not in required)]
     ordered.sort(key=lambda one: one.default is not one.empty)
-    vars(run)["__signature__"] = inspect.Signature([one.replace(kind=one.KEYWORD_ONLY) for one in ordered])
+    vars(run)["__signature__"] = inspect.Signature(
+        [one.replace(kind=one.KEYWORD_ONLY) for one in ordered]
+    )
     return run

@@ -17,7 +17,15 @@ import typer
 
 from gaussveil.cli.files import check_targets, read_json
 from gaussveil.cli.options import Claim, Json, Plot, parse_claim
-from gaussveil.cli.output import DONE, NO, UNDECIDED, digits, print_json, print_line, print_table
+from gaussveil.cli.output import (
+    DONE,
+    NO,
+    UNDECIDED,
+    digits,
+    print_json,
+    print_line,
+    print_table,
+)
 from gaussveil.cli.tables import Engine, EngineOption, local_file, open_table
 from gaussveil.errors import FormatError, ParameterError
 
@@ -31,14 +39,25 @@ def audit(
     subjects: Annotated[
         list[Path],
         typer.Argument(
-            metavar="PAIRS_OR_MODEL...", help="Pairs (JSON, CSV, NPZ; NPZ may hold a batch), or one model in JSON."
+            metavar="PAIRS_OR_MODEL...",
+            help="Pairs (JSON, CSV, NPZ; NPZ may hold a batch), or one model in JSON.",
         ),
     ],
     claim: Claim,
-    data: Annotated[str | None, typer.Option(help="Rows of the data, any table: audits a model.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Rows of the data, any table: audits a model.")
+    ] = None,
     engine: EngineOption = Engine.duckdb,
-    worst: Annotated[int, typer.Option(min=1, help="How many of the worst neighbours to enclose and list.")] = 5,
-    out: Annotated[Path | None, typer.Option(help="Write the outcome, marked private, into this JSON file.")] = None,
+    worst: Annotated[
+        int,
+        typer.Option(
+            min=1, help="How many of the worst neighbours to enclose and list."
+        ),
+    ] = 5,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the outcome, marked private, into this JSON file."),
+    ] = None,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
@@ -54,13 +73,26 @@ def audit(
     from gaussveil.report.pair_files import read_pair
 
     claimed = parse_claim(claim)
-    check_targets(out, plot, inputs=(*subjects, None if data is None else local_file(data)), force=True)
+    check_targets(
+        out,
+        plot,
+        inputs=(*subjects, None if data is None else local_file(data)),
+        force=True,
+    )
     if data is None:
-        found = audit_exactly([read_pair(path, batch=True) for path in subjects], claim=claimed, worst=worst)
+        found = audit_exactly(
+            [read_pair(path, batch=True) for path in subjects],
+            claim=claimed,
+            worst=worst,
+        )
     else:
         if len(subjects) != 1:
-            raise ParameterError(f"--data goes with exactly one model. Got {len(subjects)} files.")
-        found = audit_exactly(_read_model(subjects[0]), _rows(data, engine), claim=claimed, worst=worst)
+            raise ParameterError(
+                f"--data goes with exactly one model. Got {len(subjects)} files."
+            )
+        found = audit_exactly(
+            _read_model(subjects[0]), _rows(data, engine), claim=claimed, worst=worst
+        )
     if plot is not None:
         from gaussveil.report.audit import audit_curve
         from gaussveil.report.figures import save
@@ -69,7 +101,18 @@ def audit(
     if out is not None:
         found.write(out)
     if json:
-        print_json({name: found[name] for name in ("claim", "verdict", "neighbours", "above_the_claim", "worst")})
+        print_json(
+            {
+                name: found[name]
+                for name in (
+                    "claim",
+                    "verdict",
+                    "neighbours",
+                    "above_the_claim",
+                    "worst",
+                )
+            }
+        )
     else:
         _print(found)
     raise typer.Exit(EXIT[found.verdict])
@@ -79,9 +122,16 @@ def _print(found: Audit) -> None:
     colour = {DONE: "green", NO: "red", UNDECIDED: "yellow"}[EXIT[found.verdict]]
     claim = f"({digits(found.claim.epsilon)}, {digits(found.claim.delta)})-DP"
     print_line(f"{claim}: ", found.verdict, colour)
-    print_line(f"{found['above_the_claim']} of {len(found.log_delta)} neighbours above the claim (private)")
+    print_line(
+        f"{found['above_the_claim']} of {len(found.log_delta)} neighbours above the claim (private)"
+    )
     rows = [
-        (str(f.neighbour), f"{f.delta_x_y:.6g}", f"{f.delta_y_x:.6g}", f"[{f.lower:.9g}, {f.upper:.9g}]")
+        (
+            str(f.neighbour),
+            f"{f.delta_x_y:.6g}",
+            f"{f.delta_y_x:.6g}",
+            f"[{f.lower:.9g}, {f.upper:.9g}]",
+        )
         for f in found.findings
     ]
     print_table(("neighbour", "X against Y", "Y against X", "certified"), rows)

@@ -18,8 +18,12 @@ LedgerFile = Annotated[Path | None, typer.Option(help="Ledger file.")]
 def backup(
     out: Annotated[Path, typer.Argument(help="Archive to write.", show_default=False)],
     ledger: LedgerFile = None,
-    meters: Annotated[Path | None, typer.Option(help="File of meters; its state goes along.")] = None,
-    state: Annotated[Path | None, typer.Option(help="Folder of the state; beside METERS by default.")] = None,
+    meters: Annotated[
+        Path | None, typer.Option(help="File of meters; its state goes along.")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option(help="Folder of the state; beside METERS by default.")
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -36,17 +40,30 @@ def backup(
 
 
 def restore(
-    archive: Annotated[Path, typer.Argument(help="Archive of `gaussveil backup`.", show_default=False)],
+    archive: Annotated[
+        Path, typer.Argument(help="Archive of `gaussveil backup`.", show_default=False)
+    ],
     to: Annotated[Path | None, typer.Option(help="New folder to restore to.")] = None,
-    verify: Annotated[bool, typer.Option("--verify", help="Check the archive; without --to, restore nothing.")] = False,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Check the archive; without --to, restore nothing."
+        ),
+    ] = False,
     certificate: Annotated[
-        list[Path] | None, typer.Option(help="Certificate that the ledger must know; may be repeated.")
+        list[Path] | None,
+        typer.Option(help="Certificate that the ledger must know; may be repeated."),
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(help="Ledger in use, which must continue the one in the archive.")
+        Path | None,
+        typer.Option(help="Ledger in use, which must continue the one in the archive."),
     ] = None,
     moved: Annotated[
-        bool, typer.Option("--moved", help="Nothing was debited or answered since the backup: continue.")
+        bool,
+        typer.Option(
+            "--moved",
+            help="Nothing was debited or answered since the backup: continue.",
+        ),
     ] = False,
     json: Json = False,
 ) -> None:
@@ -66,5 +83,11 @@ def restore(
     ]
     if to is not None:
         restore_backup(archive, to, moved=moved)
-        lines.append(f"restored to {to}; debits and answers since {found.made} are not in it")
-    tell({"archive": str(archive), "to": None if to is None else str(to), **vars(found)}, lines, json=json)
+        lines.append(
+            f"restored to {to}; debits and answers since {found.made} are not in it"
+        )
+    tell(
+        {"archive": str(archive), "to": None if to is None else str(to), **vars(found)},
+        lines,
+        json=json,
+    )

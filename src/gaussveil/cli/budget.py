@@ -10,7 +10,16 @@ import typer
 
 from gaussveil.cli.files import check_targets, read_json, reserved
 from gaussveil.cli.options import Json, Relation
-from gaussveil.cli.output import DONE, EXIT_CODE_HELP, NO, digits, print_json, print_line, print_table, tell
+from gaussveil.cli.output import (
+    DONE,
+    EXIT_CODE_HELP,
+    NO,
+    digits,
+    print_json,
+    print_line,
+    print_table,
+    tell,
+)
 from gaussveil.errors import FormatError, ParameterError
 from gaussveil.files import PRIVATE, printable
 
@@ -25,44 +34,74 @@ budget_app = typer.Typer(
     no_args_is_help=True,
 )
 
-LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger file.", show_default=False)]
-Releases = Annotated[int | None, typer.Option(help="Plan so many equal releases, such as 52 weeks.")]
+LedgerFile = Annotated[
+    Path, typer.Argument(metavar="LEDGER", help="Ledger file.", show_default=False)
+]
+Releases = Annotated[
+    int | None, typer.Option(help="Plan so many equal releases, such as 52 weeks.")
+]
 ReleaseDelta = Annotated[
     float | None,
-    typer.Option(help="Delta that each planned release promises; an equal part of the budget's by default."),
+    typer.Option(
+        help="Delta that each planned release promises; an equal part of the budget's by default."
+    ),
 ]
-AccountName = Annotated[str, typer.Option("--account", help="Name of the account.", show_default=False)]
+AccountName = Annotated[
+    str, typer.Option("--account", help="Name of the account.", show_default=False)
+]
 
 
 @budget_app.command("new", epilog=EXIT_CODE_HELP)
 def new(
     ledger: LedgerFile,
     account: AccountName,
-    epsilon: Annotated[float, typer.Option(help="Budget: epsilon.", show_default=False)],
+    epsilon: Annotated[
+        float, typer.Option(help="Budget: epsilon.", show_default=False)
+    ],
     delta: Annotated[float, typer.Option(help="Budget: delta.", show_default=False)],
     people: Annotated[
-        str, typer.Option(help="Whose budget it is, as in 'homes of Aarau': all tables of theirs pay from it.")
+        str,
+        typer.Option(
+            help="Whose budget it is, as in 'homes of Aarau': all tables of theirs pay from it."
+        ),
     ] = "",
-    dataset: Annotated[str, typer.Option(help="Name of the data that the account protects.")] = "",
+    dataset: Annotated[
+        str, typer.Option(help="Name of the data that the account protects.")
+    ] = "",
     adjacency: Annotated[
-        Relation | None, typer.Option(help="Neighbouring relation; by default the first release fixes it.")
+        Relation | None,
+        typer.Option(
+            help="Neighbouring relation; by default the first release fixes it."
+        ),
     ] = None,
     unit: Annotated[
-        str | None, typer.Option(help="Column that names whose row it is, with --adjacency; else record.")
+        str | None,
+        typer.Option(
+            help="Column that names whose row it is, with --adjacency; else record."
+        ),
     ] = None,
     rule: Annotated[
         Literal["adaptive", "planned"] | None,
-        typer.Option(help="How releases compose: adaptive by default, planned with --plan or --releases."),
+        typer.Option(
+            help="How releases compose: adaptive by default, planned with --plan or --releases."
+        ),
     ] = None,
     plan: Annotated[
-        Path | None, typer.Option(help="The planned releases: JSON list of charges, each with a 'count'.")
+        Path | None,
+        typer.Option(
+            help="The planned releases: JSON list of charges, each with a 'count'."
+        ),
     ] = None,
     releases: Releases = None,
     release_delta: ReleaseDelta = None,
     filter_name: Annotated[
-        Literal["auto", "mean-shift", "renyi"], typer.Option("--filter", help="Filter of an adaptive account.")
+        Literal["auto", "mean-shift", "renyi"],
+        typer.Option("--filter", help="Filter of an adaptive account."),
     ] = "auto",
-    order: Annotated[float | None, typer.Option(help="Order s of the Renyi filter; by default the best one.")] = None,
+    order: Annotated[
+        float | None,
+        typer.Option(help="Order s of the Renyi filter; by default the best one."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Open an account; the ledger file is made if it does not exist.
@@ -77,16 +116,30 @@ def new(
     from gaussveil.accounting.names import listed
 
     if plan is not None and releases is not None:
-        raise ParameterError("--plan and --releases must not be given together: each says what is planned")
+        raise ParameterError(
+            "--plan and --releases must not be given together: each says what is planned"
+        )
     if release_delta is not None and releases is None:
         raise ParameterError("--release-delta must be given with --releases")
-    even = None if releases is None else EvenPlan.of(epsilon, delta, releases, release_delta=release_delta)
+    if releases is None:
+        even = None
+    else:
+        even = EvenPlan.of(epsilon, delta, releases, release_delta=release_delta)
     asked_for = plan is not None or even is not None
     rule = rule or ("planned" if asked_for else "adaptive")
     adjacency = adjacency or ("add-remove" if even is not None else None)
-    terms: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "adjacency": _relation(adjacency, unit), "rule": rule}
+    terms: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "adjacency": _relation(adjacency, unit),
+        "rule": rule,
+    }
     terms |= {
-        "plan": [(even.charge, even.releases)] if even else _read_plan(plan) if plan else [],
+        "plan": [(even.charge, even.releases)]
+        if even
+        else _read_plan(plan)
+        if plan
+        else [],
         "filter": filter_name,
         "order": order,
         "people": people,
@@ -94,20 +147,35 @@ def new(
     Ledger.check_terms(account, **terms)[
         0
     ].require_usable()  # before the file is made, so that a bad budget leaves none behind
-    book = Ledger(ledger) if ledger.exists() else Ledger.create(ledger)
+    if ledger.exists():
+        book = Ledger(ledger)
+    else:
+        book = Ledger.create(ledger)
     book.open_account(account, dataset=dataset, **terms)
     statement = book.statement(account)
-    lines = [f"opened account {listed(statement.terms.name)}: epsilon {digits(epsilon)}, delta {digits(delta)}, {rule}"]
-    told = {} if even is None else _each(even)
+    lines = [
+        f"opened account {listed(statement.terms.name)}: epsilon {digits(epsilon)}, delta {digits(delta)}, {rule}"
+    ]
+    if even is None:
+        told = {}
+    else:
+        told = _each(even)
     lines += [*([] if even is None else [_words(even)]), *statement.notices]
     tell(statement.to_dict() | told, lines, json=json)
 
 
 @budget_app.command("plan", epilog=EXIT_CODE_HELP)
 def plan_releases(
-    epsilon: Annotated[float, typer.Option(help="Budget: epsilon.", show_default=False)],
+    epsilon: Annotated[
+        float, typer.Option(help="Budget: epsilon.", show_default=False)
+    ],
     delta: Annotated[float, typer.Option(help="Budget: delta.", show_default=False)],
-    releases: Annotated[int, typer.Option(help="How many equal releases, such as 52 weeks.", show_default=False)],
+    releases: Annotated[
+        int,
+        typer.Option(
+            help="How many equal releases, such as 52 weeks.", show_default=False
+        ),
+    ],
     release_delta: ReleaseDelta = None,
     json: Json = False,
 ) -> None:
@@ -135,7 +203,9 @@ def _words(even: EvenPlan) -> str:
 @budget_app.command("show", epilog=EXIT_CODE_HELP)
 def show(
     ledger: LedgerFile,
-    account: Annotated[str | None, typer.Option(help="Name of the account; without it all are listed.")] = None,
+    account: Annotated[
+        str | None, typer.Option(help="Name of the account; without it all are listed.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Show what an account has spent.
@@ -151,16 +221,32 @@ def show(
     if account is None:
         _list_accounts(book, json)
         return
-    statement, entries = book.statement(account), book.entries(account)
+    statement = book.statement(account)
+    entries = book.entries(account)
     if json:
-        shown = [{"id": e.id, "state": e.state, "what": e.what, "debited_at": e.debited_at} for e in entries]
+        shown = [
+            {"id": e.id, "state": e.state, "what": e.what, "debited_at": e.debited_at}
+            for e in entries
+        ]
         print_json({**statement.to_dict(), "lost": list(book.lost()), "entries": shown})
         return
     terms = statement.terms
     rows = [
-        ("budget", f"epsilon {digits(terms.budget.epsilon)}", f"delta {digits(terms.budget.delta)}"),
-        ("spent, at that delta", f"epsilon {digits(statement.spent_epsilon)}", f"delta {digits(terms.budget.delta)}"),
-        ("spent, at that epsilon", f"epsilon {digits(terms.budget.epsilon)}", f"delta {digits(statement.spent_delta)}"),
+        (
+            "budget",
+            f"epsilon {digits(terms.budget.epsilon)}",
+            f"delta {digits(terms.budget.delta)}",
+        ),
+        (
+            "spent, at that delta",
+            f"epsilon {digits(statement.spent_epsilon)}",
+            f"delta {digits(terms.budget.delta)}",
+        ),
+        (
+            "spent, at that epsilon",
+            f"epsilon {digits(terms.budget.epsilon)}",
+            f"delta {digits(statement.spent_delta)}",
+        ),
     ]
     print_table(["", "", ""], rows, title=f"Account {listed(statement.terms.name)}")
     if terms.people:
@@ -170,14 +256,20 @@ def show(
     print_line(f"rule: {terms.composition}")
     if statement.filter_used is not None:
         print_line(f"{100 * statement.filter_used:.3g} % of the budget is spent")
-    words = {"none": "none: at least one release carries no guarantee, so the account as a whole gives none"}
+    words = {
+        "none": "none: at least one release carries no guarantee, so the account as a whole gives none"
+    }
     print_line(f"guarantee: {words.get(statement.guarantee, statement.guarantee)}")
     print_line(f"neighbours: {terms.adjacency or 'fixed by the first release'}")
     if statement.unfinished:
-        print_line(f"unfinished: {statement.unfinished} (at work now, or killed; they count as spent)")
+        print_line(
+            f"unfinished: {statement.unfinished} (at work now, or killed; they count as spent)"
+        )
     # Plain lines: ids must be readable in full, and what a user wrote is not markup.
     for entry in entries:
-        print(printable(f"{entry.debited_at}  {entry.state:<8}  {entry.id}  {entry.what}"))
+        print(
+            printable(f"{entry.debited_at}  {entry.state:<8}  {entry.id}  {entry.what}")
+        )
 
 
 def _list_accounts(book: Ledger, json: bool) -> None:
@@ -185,15 +277,30 @@ def _list_accounts(book: Ledger, json: bool) -> None:
 
     statements = {name: book.statement(name) for name in book.accounts()}
     if json:
-        print_json({"accounts": [found.to_dict() for found in statements.values()], "lost": list(book.lost())})
+        print_json(
+            {
+                "accounts": [found.to_dict() for found in statements.values()],
+                "lost": list(book.lost()),
+            }
+        )
         return
     rows = [
-        (listed(name), *map(digits, (budget.epsilon, budget.delta, found.spent_epsilon, found.spent_delta)))
+        (
+            listed(name),
+            *map(
+                digits,
+                (budget.epsilon, budget.delta, found.spent_epsilon, found.spent_delta),
+            ),
+        )
         for name, found in statements.items()
         for budget in (found.terms.budget,)
     ]
-    print_table(("account", "budget epsilon", "delta", "spent epsilon", "spent delta"), rows)
-    for line in dict.fromkeys(line for found in statements.values() for line in found.notices):
+    print_table(
+        ("account", "budget epsilon", "delta", "spent epsilon", "spent delta"), rows
+    )
+    for line in dict.fromkeys(
+        line for found in statements.values() for line in found.notices
+    ):
         print_line(line)
     for gap in book.lost():
         print_line(gap)
@@ -214,7 +321,15 @@ def history(ledger: LedgerFile, account: AccountName, json: Json = False) -> Non
     if json:
         print_json({"account": account, "intact": True, "events": as_rows(events)})
         return
-    rows = [(event.at[:19].replace("T", " "), event.event, event.entry, _in_words(event.detail)) for event in events]
+    rows = [
+        (
+            event.at[:19].replace("T", " "),
+            event.event,
+            event.entry,
+            _in_words(event.detail),
+        )
+        for event in events
+    ]
     print_table(("when (UTC)", "event", "entry", "what"), rows)
     print_line("the ledger is intact")
 
@@ -223,7 +338,10 @@ def history(ledger: LedgerFile, account: AccountName, json: Json = False) -> Non
 def check(
     ledger: LedgerFile,
     against: Annotated[
-        Path | None, typer.Option(help="Folder of certificates that were given out, or one of them.")
+        Path | None,
+        typer.Option(
+            help="Folder of certificates that were given out, or one of them."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -241,13 +359,34 @@ def check(
 
     book = Ledger(ledger)
     book.check()
-    held = held_in(against) if against is not None else held_in(book.path.resolve().parent, deep=False)
-    found, lost = compare(book, held), book.lost()
+    if against is not None:
+        held = held_in(against)
+    else:
+        held = held_in(book.path.resolve().parent, deep=False)
+    found = compare(book, held)
+    lost = book.lost()
     lines = ["the ledger is intact", *lost]
-    lines += [f"{found.compared} certificates compared, {found.elsewhere} of other ledgers or of none"] if held else []
-    answer: dict[str, object] = {"intact": True, "compared": found.compared, "elsewhere": found.elsewhere}
+    lines += (
+        [
+            f"{found.compared} certificates compared, {found.elsewhere} of other ledgers or of none"
+        ]
+        if held
+        else []
+    )
+    answer: dict[str, object] = {
+        "intact": True,
+        "compared": found.compared,
+        "elsewhere": found.elsewhere,
+    }
     answer |= {"contradictions": list(found.problems), "lost": list(lost)}
-    tell(answer, [*lines, *(f"contradicted by {printable(problem)}" for problem in found.problems)], json=json)
+    tell(
+        answer,
+        [
+            *lines,
+            *(f"contradicted by {printable(problem)}" for problem in found.problems),
+        ],
+        json=json,
+    )
     raise typer.Exit(NO if found.problems or lost else DONE)
 
 
@@ -257,7 +396,8 @@ def export(
     account: AccountName,
     out: Annotated[Path, typer.Option(help="File to write.", show_default=False)],
     table: Annotated[
-        Literal["json", "csv"], typer.Option("--format", help="All of it in JSON, or entries in CSV.")
+        Literal["json", "csv"],
+        typer.Option("--format", help="All of it in JSON, or entries in CSV."),
     ] = "json",
     json: Json = False,
 ) -> None:
@@ -272,14 +412,20 @@ def export(
     text = (account_csv if table == "csv" else account_json)(Ledger(ledger), account)
     with reserved(out, mode=PRIVATE) as stream:  # an account's history is the owner's
         stream.write(text.encode())
-    tell({"account": account, "out": str(out), "format": table}, [f"wrote {out}"], json=json)
+    tell(
+        {"account": account, "out": str(out), "format": table},
+        [f"wrote {out}"],
+        json=json,
+    )
 
 
 @budget_app.command("void", epilog=EXIT_CODE_HELP)
 def void(
     ledger: LedgerFile,
     entry: Annotated[str, typer.Option(help="Id of the entry.", show_default=False)],
-    reason: Annotated[str, typer.Option(help="Why; kept in the log.", show_default=False)],
+    reason: Annotated[
+        str, typer.Option(help="Why; kept in the log.", show_default=False)
+    ],
     json: Json = False,
 ) -> None:
     """Give back a debit whose draw never began.
@@ -294,8 +440,14 @@ def void(
 
 def _in_words(detail: str) -> str:
     """What an event was about; all of it stands in --json."""
-    known = json_format.loads(detail) if detail.startswith("{") else {"what": detail}
-    promise = f"epsilon {known['epsilon']:g}, delta {known['delta']:g}" if "epsilon" in known else ""
+    if detail.startswith("{"):
+        known = json_format.loads(detail)
+    else:
+        known = {"what": detail}
+    if "epsilon" in known:
+        promise = f"epsilon {known['epsilon']:g}, delta {known['delta']:g}"
+    else:
+        promise = ""
     return printable(str(known.get("what") or known.get("reason") or promise))
 
 
@@ -304,9 +456,14 @@ def _relation(adjacency: Relation | None, unit: str | None) -> Adjacency | None:
 
     if adjacency is None:
         if unit is not None:
-            raise ParameterError("--unit needs --adjacency; without it the first release fixes both")
+            raise ParameterError(
+                "--unit needs --adjacency; without it the first release fixes both"
+            )
         return None
-    make = Adjacency.replace_one if adjacency == "replace" else Adjacency.add_remove
+    if adjacency == "replace":
+        make = Adjacency.replace_one
+    else:
+        make = Adjacency.add_remove
     return make(unit or "record")
 
 
@@ -314,6 +471,12 @@ def _read_plan(path: Path) -> list[tuple[Charge, int]]:
     from gaussveil.accounting import Charge
 
     listed = read_json(path)
-    if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
-        raise FormatError(f"the plan {path} must be a JSON list of objects with 'charge' and 'count'")
-    return [(Charge.from_dict(item.get("charge")), item.get("count", 1)) for item in listed]
+    if not isinstance(listed, list) or not all(
+        isinstance(item, dict) for item in listed
+    ):
+        raise FormatError(
+            f"the plan {path} must be a JSON list of objects with 'charge' and 'count'"
+        )
+    return [
+        (Charge.from_dict(item.get("charge")), item.get("count", 1)) for item in listed
+    ]

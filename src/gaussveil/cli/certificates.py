@@ -10,7 +10,16 @@ import typer
 
 from gaussveil.cli.files import certificate_beside, check_targets, read_json, reserved
 from gaussveil.cli.options import Json
-from gaussveil.cli.output import DONE, EXIT_CODE_HELP, NO, UNDECIDED, digits, print_json, print_line, tell
+from gaussveil.cli.output import (
+    DONE,
+    EXIT_CODE_HELP,
+    NO,
+    UNDECIDED,
+    digits,
+    print_json,
+    print_line,
+    tell,
+)
 from gaussveil.errors import FormatError, SourceError
 from gaussveil.files import printable
 
@@ -18,20 +27,36 @@ if TYPE_CHECKING:
     from gaussveil.accounting import Certificate, Verification
     from gaussveil.accounting.certificates.values import Cells
 
-key_app = typer.Typer(name="key", help="Ed25519 keys for certificates.", epilog=EXIT_CODE_HELP, no_args_is_help=True)
+key_app = typer.Typer(
+    name="key",
+    help="Ed25519 keys for certificates.",
+    epilog=EXIT_CODE_HELP,
+    no_args_is_help=True,
+)
 
 TABLES = (".csv", ".gz", ".parquet", ".xlsx", ".arrow", ".npy")
-CertificateFile = Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="Certificate file.", show_default=False)]
+CertificateFile = Annotated[
+    Path,
+    typer.Argument(metavar="CERTIFICATE", help="Certificate file.", show_default=False),
+]
 
 
 def verify(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Released table, certificate, or package (.zip).", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Released table, certificate, or package (.zip).",
+            show_default=False,
+        ),
     ],
     certificate: Annotated[
-        Path | None, typer.Option(help="Certificate of the table, where it does not lie beside it.")
+        Path | None,
+        typer.Option(help="Certificate of the table, where it does not lie beside it."),
     ] = None,
-    public_key: Annotated[Path | None, typer.Option(help="Public key that must have signed it.")] = None,
+    public_key: Annotated[
+        Path | None, typer.Option(help="Public key that must have signed it.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Hold released numbers against their certificate and recompute it: delta in both directions and the signature.
@@ -46,7 +71,10 @@ def verify(
     from gaussveil.accounting.certificates.keys import load_public_key
     from gaussveil.accounting.certificates.verification import verify_files
 
-    key = load_public_key(public_key) if public_key is not None else None
+    if public_key is not None:
+        key = load_public_key(public_key)
+    else:
+        key = None
     subject = _subject(file, certificate)
     held = subject.held
     found = [verify_files(read, key, subject.tables) for read in held.values()]
@@ -63,7 +91,9 @@ def verify(
                 print_line(printable(f"Meter {name}"))
             _print(read, one, subject.others)
     open_only = all(one.private or one.outcome == "not decided" for one in found)
-    raise typer.Exit(DONE if all(one.private for one in found) else UNDECIDED if open_only else NO)
+    raise typer.Exit(
+        DONE if all(one.private for one in found) else UNDECIDED if open_only else NO
+    )
 
 
 @dataclass(frozen=True)
@@ -93,14 +123,32 @@ def _subject(file: Path, note: Path | None) -> _Subject:
     if file.suffix.lower() == ".zip" and note is None:
         body, tables, others = unpacked(file)
         held = {"": Certificate.from_json(body)}
-        return _Subject(str(file), held, {name: readings(name, content) for name, content in tables.items()}, others)
+        return _Subject(
+            str(file),
+            held,
+            {name: readings(name, content) for name, content in tables.items()},
+            others,
+        )
     ending = file.suffix.lower()
-    if note is None and ending in ENDINGS and (ending != ".json" or certificate_beside(file).is_file()):
+    if (
+        note is None
+        and ending in ENDINGS
+        and (ending != ".json" or certificate_beside(file).is_file())
+    ):
         note = certificate_near(file)
     if note is not None:
-        return _Subject(str(note), _held(note), {file.name: readings(file.name, file.read_bytes())}, [])
-    held, table = _held(file), file if carries_certificate(file) else table_near(file)
-    tables_near = {} if table is None else {table.name: readings(table.name, table.read_bytes())}
+        return _Subject(
+            str(note),
+            _held(note),
+            {file.name: readings(file.name, file.read_bytes())},
+            [],
+        )
+    held = _held(file)
+    table = file if carries_certificate(file) else table_near(file)
+    if table is None:
+        tables_near = {}
+    else:
+        tables_near = {table.name: readings(table.name, table.read_bytes())}
     return _Subject(str(file), held, tables_near if "" in held else {}, [])
 
 
@@ -110,10 +158,15 @@ def held_in(place: Path, *, deep: bool = True) -> dict[str, Certificate]:
     Folders inside the folder are looked into as well where `deep` says so.
     """
     found: dict[str, Certificate] = {}
-    files = sorted(place.rglob("*.json") if deep else place.glob("*.json")) if place.is_dir() else [place]
+    if place.is_dir():
+        files = sorted(place.rglob("*.json") if deep else place.glob("*.json"))
+    else:
+        files = [place]
     for path in files:
         try:
-            found |= {f"{path.name} {name}".strip(): one for name, one in _held(path).items()}
+            found |= {
+                f"{path.name} {name}".strip(): one for name, one in _held(path).items()
+            }
         except FormatError:
             if path == place:
                 raise
@@ -127,13 +180,18 @@ def _held(path: Path) -> dict[str, Certificate]:
         return _read(path, read_json(path))
     except FormatError as error:
         words = str(error).removeprefix(f"{path}: ")
-        raise FormatError(f"{path}: is not a certificate: {words.removeprefix('not a certificate: ')}") from error
+        raise FormatError(
+            f"{path}: is not a certificate: {words.removeprefix('not a certificate: ')}"
+        ) from error
 
 
 def _read(path: Path, content: Any) -> dict[str, Certificate]:
     from gaussveil.accounting import Certificate
 
-    kind = content.get("format") if isinstance(content, dict) else None
+    if isinstance(content, dict):
+        kind = content.get("format")
+    else:
+        kind = None
     if kind == "gaussveil meters":
         from gaussveil.streaming.meters import read_meters
 
@@ -143,7 +201,9 @@ def _read(path: Path, content: Any) -> dict[str, Certificate]:
 
         held = MixtureModel.read(path).certificate
         if held is None:
-            raise FormatError(f"{path}: this mixture was released without a certificate, so nothing can be verified")
+            raise FormatError(
+                f"{path}: this mixture was released without a certificate, so nothing can be verified"
+            )
         return {"": held}
     return {"": Certificate.read(path)}
 
@@ -175,23 +235,37 @@ def _answer(read: Certificate, found: Verification) -> dict[str, object]:
 
 
 def _print(read: Certificate, found: Verification, others: list[str]) -> None:
-    beside = f"; not checked: {', '.join(others)}" if others else ""
+    if others:
+        beside = f"; not checked: {', '.join(others)}"
+    else:
+        beside = ""
     print_line(printable(f"checked: {found.checked}{beside}"))
     print(read.describe())
-    how = "proven" if found.proven else "computed in doubles, not proven"
-    print_line(f"recomputed delta: at most {digits(found.delta_upper)}, {how}; signature: {found.signature}")
+    if found.proven:
+        how = "proven"
+    else:
+        how = "computed in doubles, not proven"
+    print_line(
+        f"recomputed delta: at most {digits(found.delta_upper)}, {how}; signature: {found.signature}"
+    )
     print_line(f"it rests on {found.rests_on}")
     for problem in found.problems:
         print(printable(f"does not hold: {problem}"))
-    words = {"verified": "verified" if found.private else "verified, but no guarantee", "refuted": "does not verify"}
+    words = {
+        "verified": "verified" if found.private else "verified, but no guarantee",
+        "refuted": "does not verify",
+    }
     print_line(words.get(found.outcome, found.outcome))
 
 
 @key_app.command("new", epilog=EXIT_CODE_HELP)
 def new(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="Private key file; FILE.pub is the public one.")] = Path(
-        "gaussveil.key"
-    ),
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="Private key file; FILE.pub is the public one."
+        ),
+    ] = Path("gaussveil.key"),
     json: Json = False,
 ) -> None:
     """Make a key pair; the private file is readable by its owner only.
@@ -200,7 +274,9 @@ def new(
     """
     from gaussveil.accounting.certificates.keys import new_key
 
-    check_targets(path, Path(f"{path}.pub"), force=True)  # for the folder; new_key itself never overwrites
+    check_targets(
+        path, Path(f"{path}.pub"), force=True
+    )  # for the folder; new_key itself never overwrites
     private, public = new_key(path)
     line = f"wrote {private} (keep it secret) and {public} (give it to receivers)"
     tell({"private_key": str(private), "public_key": str(public)}, [line], json=json)
@@ -223,5 +299,8 @@ def sign(
     signed = Certificate.read(certificate).signed(load_private_key(key))
     with reserved(certificate) as stream:
         stream.write(signed.to_json().encode())
-    answer = {"certificate": str(certificate), "signature": dict(signed.signature or {})}
+    answer = {
+        "certificate": str(certificate),
+        "signature": dict(signed.signature or {}),
+    }
     tell(answer, [f"signed {certificate}"], json=json)

@@ -21,11 +21,18 @@ def require_named(path: Path | None, given: Mapping[str, Any]) -> None:
     named = list(_named(given))
     if not named and HOUSEHOLD not in given:
         return
-    names = None if path is None else _header(path, planned=given.get("out") is None or bool(given.get("dry_run")))
+    if path is None:
+        names = None
+    else:
+        names = _header(
+            path, planned=given.get("out") is None or bool(given.get("dry_run"))
+        )
     if names is not None and HOUSEHOLD in given:
         readings_named(names, {name: given[name] for name in READINGS})
     elif names is not None:
-        _refuse_missing(names, [(option, name) for option, name in named if not _has(names, name)])
+        _refuse_missing(
+            names, [(option, name) for option, name in named if not _has(names, name)]
+        )
 
 
 def readings_named(names: Sequence[str], wanted: Mapping[str, str]) -> dict[str, str]:
@@ -34,23 +41,38 @@ def readings_named(names: Sequence[str], wanted: Mapping[str, str]) -> dict[str,
     if "+" in wanted["time"] and found["time"] is None:
         parts = [_alike(names, part.strip()) for part in wanted["time"].split("+", 1)]
         found["time"] = "+".join(part for part in parts if part) if all(parts) else None
-    if found[HOUSEHOLD] is None and wanted[HOUSEHOLD] == HOUSEHOLD:  # a column per household instead
+    if (
+        found[HOUSEHOLD] is None and wanted[HOUSEHOLD] == HOUSEHOLD
+    ):  # a column per household instead
         found = {"time": found["time"]}
-    _refuse_missing(names, [(option, wanted[option]) for option, name in found.items() if name is None])
+    _refuse_missing(
+        names,
+        [(option, wanted[option]) for option, name in found.items() if name is None],
+    )
     return {option: found.get(option) or name for option, name in wanted.items()}
 
 
 def _refuse_missing(names: Sequence[str], missing: Sequence[tuple[str, str]]) -> None:
     if missing:
-        told = [f"--{option} {name}{_meant(names, name)}" for option, name in dict.fromkeys(missing)]
-        more = ", ..." if len(names) > 12 else " (a title? remove what is above the names)" if len(names) == 1 else ""
+        told = [
+            f"--{option} {name}{_meant(names, name)}"
+            for option, name in dict.fromkeys(missing)
+        ]
+        if len(names) > 12:
+            more = ", ..."
+        elif len(names) == 1:
+            more = " (a title? remove what is above the names)"
+        else:
+            more = ""
         raise SchemaError(
             f"the table has no column for {' and '.join(told)}; its columns are {', '.join(names[:12])}{more}"
         )
 
 
 def _meant(names: Sequence[str], name: str) -> str:
-    close = difflib.get_close_matches(name.lower(), [one.lower() for one in names], 1, 0.7)
+    close = difflib.get_close_matches(
+        name.lower(), [one.lower() for one in names], 1, 0.7
+    )
     return "".join(f" ({one}?)" for one in names if one.lower() in close)
 
 
@@ -60,22 +82,39 @@ def _named(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from ((option, name) for name in [given.get(option)] if name)
     for option in ("target", "columns"):
         yield from ((option, name) for name in listed(given.get(option)))
-    for option, spoken in (("mean", "mean"), ("total", "sum"), ("variance", "variance")):
+    for option, spoken in (
+        ("mean", "mean"),
+        ("total", "sum"),
+        ("variance", "variance"),
+    ):
         yield from ((spoken, name) for name in given.get(option) or ())
     for option in ("share", "histogram", "cdf", "quantile", "between"):
-        yield from ((option, text.rpartition(":")[0]) for text in given.get(option) or () if ":" in text)
+        yield from (
+            (option, text.rpartition(":")[0])
+            for text in given.get(option) or ()
+            if ":" in text
+        )
     for text in given.get("by") or ():
         if (found := KEY.fullmatch(text)) or "=" in text:
-            yield "by", (found[2].partition(",") if found else text.partition("="))[0].strip()
+            yield (
+                "by",
+                (found[2].partition(",") if found else text.partition("="))[0].strip(),
+            )
 
 
 def _has(names: Sequence[str], name: str) -> bool:
-    return name in names or ("+" in name and all(part.strip() in names for part in name.split("+", 1)))
+    return name in names or (
+        "+" in name and all(part.strip() in names for part in name.split("+", 1))
+    )
 
 
 def _alike(names: Sequence[str], wanted: str) -> str | None:
     alike = [name for name in names if name.lower() == wanted.lower()]
-    return wanted if wanted in names else alike[0] if len(alike) == 1 else None
+    if wanted in names:
+        return wanted
+    if len(alike) == 1:
+        return alike[0]
+    return None
 
 
 def _header(path: Path, *, planned: bool) -> list[str] | None:
@@ -97,4 +136,6 @@ def _header(path: Path, *, planned: bool) -> list[str] | None:
     from gaussveil.engines.form import given_form
     from gaussveil.engines.location import Location
 
-    return column_names(read_head(str(path), given_form(Location("csv", str(path)))).rows)
+    return column_names(
+        read_head(str(path), given_form(Location("csv", str(path)))).rows
+    )

@@ -32,42 +32,66 @@ def certificate_beside(out: Path) -> Path:
 def check_ending(out: Path | None, *endings: str) -> None:
     """Refuse an output whose name does not end in one of the formats."""
     if out is not None and out.suffix.lower() not in endings:
-        raise FormatError(f"{out}: the output must end in {', '.join(endings)}. Got {out.suffix or 'no ending'!r}.")
+        raise FormatError(
+            f"{out}: the output must end in {', '.join(endings)}. Got {out.suffix or 'no ending'!r}."
+        )
 
 
 def check_targets(
-    *targets: Path | None, inputs: Iterable[Path | None] = (), ledger: Path | None = None, force: bool
+    *targets: Path | None,
+    inputs: Iterable[Path | None] = (),
+    ledger: Path | None = None,
+    force: bool,
 ) -> None:
     """Refuse outputs that would destroy something, or that cannot be written; to be called before anything is spent."""
     wanted = [target for target in targets if target is not None]
     read = [file for source in inputs if source is not None for file in _files(source)]
-    kept = [] if ledger is None else [Path(f"{ledger.resolve()}{ending}") for ending in LEDGER_FILES]
+    if ledger is None:
+        kept = []
+    else:
+        kept = [Path(f"{ledger.resolve()}{ending}") for ending in LEDGER_FILES]
     for index, target in enumerate(wanted):
         if target.is_dir():
             raise SourceError(f"{target}: is a folder; name a file")
         if not target.absolute().parent.is_dir():
-            raise SourceError(f"{target}: its folder does not exist; make it first, or choose another name")
+            raise SourceError(
+                f"{target}: its folder does not exist; make it first, or choose another name"
+            )
         if any(_same(target, file) for file in kept):
             raise ParameterError(
                 f"{target}: an output must not be the ledger or a file that belongs to it; choose another name"
             )
         if any(_same(target, file) for file in read):
-            raise ParameterError(f"{target}: an output must not be the input itself; choose another name")
+            raise ParameterError(
+                f"{target}: an output must not be the input itself; choose another name"
+            )
         if any(_same(target, other) for other in wanted[:index]):
-            raise ParameterError(f"{target}: each output needs a file of its own. Got the same file twice.")
+            raise ParameterError(
+                f"{target}: each output needs a file of its own. Got the same file twice."
+            )
         if target.exists() and not force:
-            raise ParameterError(f"{target}: exists already; choose another name or add --force")
+            raise ParameterError(
+                f"{target}: exists already; choose another name or add --force"
+            )
 
 
 def _same(one: Path, other: Path) -> bool:
     # By name too: SQLite makes -wal and -shm only while the ledger is in use.
-    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
+    return one.resolve() == other.resolve() or (
+        one.exists() and other.exists() and one.samefile(other)
+    )
 
 
 def _files(source: Path) -> list[Path]:
     """The files that a table's address stands for: itself, its database, a pattern's matches, a folder's tables."""
-    address = str(source) if source.exists() else str(source).partition("#")[0]
-    pattern = os.path.join(glob.escape(address), "*.parquet") if os.path.isdir(address) else address
+    if source.exists():
+        address = str(source)
+    else:
+        address = str(source).partition("#")[0]
+    if os.path.isdir(address):
+        pattern = os.path.join(glob.escape(address), "*.parquet")
+    else:
+        pattern = address
     return [Path(address), *map(Path, glob.glob(pattern))]
 
 
@@ -81,7 +105,9 @@ def check_release(
 ) -> None:
     """Refuse a release whose file, certificate or other outputs cannot be written, or would destroy something."""
     check_ending(out, *endings)
-    check_targets(out, certificate_beside(out), *others, inputs=inputs, ledger=ledger, force=force)
+    check_targets(
+        out, certificate_beside(out), *others, inputs=inputs, ledger=ledger, force=force
+    )
 
 
 @contextmanager
@@ -89,7 +115,10 @@ def release_files(
     out: Path, room: int, note_room: int = CERTIFICATE_BYTES
 ) -> Iterator[Callable[[bytes, Certificate], None]]:
     """Take the room of a release and of its certificate; what is given then is written where the block ends well."""
-    with reserved(out, room) as body, reserved(certificate_beside(out), note_room) as note:
+    with (
+        reserved(out, room) as body,
+        reserved(certificate_beside(out), note_room) as note,
+    ):
 
         def write(content: bytes, certificate: Certificate) -> None:
             from gaussveil.report.released import with_digest

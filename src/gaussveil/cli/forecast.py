@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gaussveil.cli.asked import AskedOfTable, with_options
-from gaussveil.cli.files import check_ending, check_targets, release_facts, release_files, release_lines, reserved
+from gaussveil.cli.files import (
+    check_ending,
+    check_targets,
+    release_facts,
+    release_files,
+    release_lines,
+    reserved,
+)
 from gaussveil.cli.options import Written
 from gaussveil.cli.output import digits, print_table, tell
 from gaussveil.cli.tables import HomesTable, local_file
@@ -42,26 +49,47 @@ def forecast(
             parser=Written(".parquet", ".csv"),
         ),
     ] = None,
-    home: Annotated[str | None, typer.Option(help="Household to forecast.", show_default=False)] = None,
+    home: Annotated[
+        str | None, typer.Option(help="Household to forecast.", show_default=False)
+    ] = None,
     cluster_of: Annotated[
         str | None,
-        typer.Option(help="Forecast the whole cluster of this household, without names.", show_default=False),
+        typer.Option(
+            help="Forecast the whole cluster of this household, without names.",
+            show_default=False,
+        ),
     ] = None,
     horizon: Annotated[str, typer.Option(help="How far ahead: 3h, 45min, 1d.")] = "3h",
-    delta: Annotated[float | None, typer.Option(help="Promise: delta; the noise is the smallest.")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Promise: delta; the noise is the smallest.")
+    ] = None,
     accuracy: Annotated[
-        float | None, typer.Option(help="Instead: mean squared error in log power; delta is the smallest.")
+        float | None,
+        typer.Option(
+            help="Instead: mean squared error in log power; delta is the smallest."
+        ),
     ] = None,
     clusters: Annotated[int, typer.Option(help="Clusters of similar households.")] = 6,
     smallest_kept: Annotated[
-        float, typer.Option(help="Share of the differences that one home's forecast must keep, else its group's.")
+        float,
+        typer.Option(
+            help="Share of the differences that one home's forecast must keep, else its group's."
+        ),
     ] = 0.1,
-    order: Annotated[tuple[int, int], typer.Option(help="Orders of the ARMA residual, AR and MA.")] = (6, 5),
+    order: Annotated[
+        tuple[int, int], typer.Option(help="Orders of the ARMA residual, AR and MA.")
+    ] = (6, 5),
     model: Annotated[
-        Literal["past known", "random past"], typer.Option(help="What the receiver may know.")
+        Literal["past known", "random past"],
+        typer.Option(help="What the receiver may know."),
     ] = "past known",
-    at: Annotated[str | None, typer.Option(help="Forecast from this time on; later readings are the truth.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Also write a page to share (.html).")] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(help="Forecast from this time on; later readings are the truth."),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Also write a page to share (.html).")
+    ] = None,
     dial: Annotated[
         Path | None,
         typer.Option(
@@ -69,7 +97,10 @@ def forecast(
         ),
     ] = None,
     diagnostics: Annotated[
-        Path | None, typer.Option(help="Private page (.html) or figures (.json) for the owner alone.")
+        Path | None,
+        typer.Option(
+            help="Private page (.html) or figures (.json) for the owner alone."
+        ),
     ] = None,
 ) -> None:
     """Release a load forecast that hides which household of its cluster it is.
@@ -88,7 +119,9 @@ def forecast(
         return
     name = _one_of(home, cluster_of)
     if out is None:
-        raise ParameterError("--out must name the file of the forecast, .parquet or .csv; or ask for --dial")
+        raise ParameterError(
+            "--out must name the file of the forecast, .parquet or .csv; or ask for --dial"
+        )
     check_ending(report, ".html")
     check_ending(diagnostics, *PRIVATE_ENDINGS)
     promise = asked.promise
@@ -106,27 +139,43 @@ def forecast(
     forecaster.check()
     past, future = _split(table.read(asked.source, asked.engine), at)
     forecaster.fit(past)
-    release_one = forecaster.release if cluster_of is None else forecaster.release_cluster_of
+    if cluster_of is None:
+        release_one = forecaster.release
+    else:
+        release_one = forecaster.release_cluster_of
     private = None
     if diagnostics is not None:
         private = _private(forecaster, name, cluster_of is not None, future)
     with ExitStack() as files:
         write = files.enter_context(release_files(out, ROOM, ROOM))
-        page = None if report is None else files.enter_context(reserved(report, ROOM))
+        if report is None:
+            page = None
+        else:
+            page = files.enter_context(reserved(report, ROOM))
         release: Any = release_one(name)
-        write(encode_columns(release.value.columns(), out.suffix.lower()), release.certificate)
+        write(
+            encode_columns(release.value.columns(), out.suffix.lower()),
+            release.certificate,
+        )
         if page is not None:
             from gaussveil.report.forecast import forecast_report
             from gaussveil.report.html import render
 
-            page.write(render(forecast_report(release.value, release.certificate)).encode())
+            page.write(
+                render(forecast_report(release.value, release.certificate)).encode()
+            )
     if diagnostics is not None and private is not None:
         _write_private(diagnostics, private, release)
     _tell(asked.json, out, release.certificate)
 
 
 def _dial(
-    asked: AskedOfTable, table: HomesTable, target: Path, horizon: str, order: tuple[int, int], at: str | None
+    asked: AskedOfTable,
+    table: HomesTable,
+    target: Path,
+    horizon: str,
+    order: tuple[int, int],
+    at: str | None,
 ) -> None:
     """Draw what is kept at the usual promises and at the one that was asked for."""
     from gaussveil.mechanisms import PrivateForecaster
@@ -136,15 +185,25 @@ def _dial(
 
     check_ending(target, *FORMATS)
     check_targets(target, inputs=[local_file(asked.source)], force=asked.force)
-    forecaster = PrivateForecaster(epsilon=asked.epsilon, delta=1e-5, horizon=horizon, clusters=1, order=order)
+    forecaster = PrivateForecaster(
+        epsilon=asked.epsilon, delta=1e-5, horizon=horizon, clusters=1, order=order
+    )
     forecaster.check()
     past, future = _split(table.read(asked.source, asked.engine), at)
-    points = forecaster.fit(past).dial(future, promises=sorted({*PROMISES, (asked.epsilon, 1e-5)}))
+    points = forecaster.fit(past).dial(
+        future, promises=sorted({*PROMISES, (asked.epsilon, 1e-5)})
+    )
     save(dial_figure(points), target)
     target.chmod(PRIVATE)
     rows, verdict = dial_lines(points)
     if asked.json:
-        shown = [{name: None if value != value else value for name, value in vars(point).items()} for point in points]
+        shown = [
+            {
+                name: None if value != value else value
+                for name, value in vars(point).items()
+            }
+            for point in points
+        ]
         tell({"dial": shown, "verdict": verdict, "out": str(target)}, [], json=True)
         return
     print_table(HEADINGS, rows)
@@ -156,7 +215,9 @@ def _one_of(home: str | None, cluster_of: str | None) -> str:
         raise ParameterError(
             "give exactly one of --home and --cluster-of, whose forecast to release; --household names a column"
         )
-    return home if home is not None else str(cluster_of)
+    if home is not None:
+        return home
+    return str(cluster_of)
 
 
 def _split(readings: Readings, at: str | None) -> tuple[Readings, Readings | None]:
@@ -168,15 +229,21 @@ def _split(readings: Readings, at: str | None) -> tuple[Readings, Readings | Non
     try:
         begin = np.datetime64(at, "m")
     except ValueError:
-        raise ParameterError(f"--at must be a time such as 2018-11-13T00:00. Got {at!r}.") from None
+        raise ParameterError(
+            f"--at must be a time such as 2018-11-13T00:00. Got {at!r}."
+        ) from None
     found = np.flatnonzero(readings.times == begin)
     if not found.size or found[0] == 0:
-        raise ParameterError(f"--at must be a time of the readings after the first. Got {at!r}.")
+        raise ParameterError(
+            f"--at must be a time of the readings after the first. Got {at!r}."
+        )
     first = int(found[0])
     return readings.window(0, first), readings.window(first, readings.count - first)
 
 
-def _private(forecaster: PrivateForecaster, name: str, whole: bool, future: Readings | None) -> PrivateDiagnostics:
+def _private(
+    forecaster: PrivateForecaster, name: str, whole: bool, future: Readings | None
+) -> PrivateDiagnostics:
     """The owner's figures, with the truth where it is known."""
     import numpy as np
 
@@ -187,14 +254,22 @@ def _private(forecaster: PrivateForecaster, name: str, whole: bool, future: Read
     return found.merged(truth_kw=future.values[future.households.index(name), :steps])
 
 
-def _write_private(path: Path, found: PrivateDiagnostics, release: Release[PrivateForecast]) -> None:
+def _write_private(
+    path: Path, found: PrivateDiagnostics, release: Release[PrivateForecast]
+) -> None:
     from gaussveil.report.forecast import absolute_errors, forecast_report
     from gaussveil.report.html import render
 
     if path.suffix.lower() == ".json":
-        found.merged(mean_absolute_error_kw=absolute_errors(release.value, found)).write(path)
+        found.merged(
+            mean_absolute_error_kw=absolute_errors(release.value, found)
+        ).write(path)
         return
-    write_whole(path, render(forecast_report(release.value, release.certificate, found)), PRIVATE)
+    write_whole(
+        path,
+        render(forecast_report(release.value, release.certificate, found)),
+        PRIVATE,
+    )
 
 
 def _tell(json: bool, out: Path, certificate: Certificate) -> None:

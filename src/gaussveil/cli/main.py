@@ -18,7 +18,14 @@ import typer
 from typer.core import TyperGroup
 
 from gaussveil.cli.missing import AllMissing, refuse_former
-from gaussveil.cli.output import BAD_INPUT, EXIT_CODE_HELP, OUR_FAULT, exit_code, print_error, print_unexpected
+from gaussveil.cli.output import (
+    BAD_INPUT,
+    EXIT_CODE_HELP,
+    OUR_FAULT,
+    exit_code,
+    print_error,
+    print_unexpected,
+)
 from gaussveil.errors import GaussveilError, SourceError
 
 LARGE_MATRICES = ("gp", "sketch")
@@ -26,35 +33,104 @@ STOPPED = 130  # what a shell expects after Ctrl-C
 
 # Every command: where it lives, and its line in the help. Studio and demo stand beside the library: by name alone.
 COMMANDS = {
-    "demo": ("gaussveil_town.demo:demo", "A utility's whole job on a simulated town, or on your readings."),
-    "schema": ("gaussveil.cli.schema:schema", "The form of a table: how it is written, for a person to keep."),
-    "query": ("gaussveil.cli.query:query", "Counts, means, histograms, quantiles of a table by group."),
-    "release": ("gaussveil.cli.release:release_app", "A vector, matrix or time series with noise."),
-    "mixture": ("gaussveil.cli.mixture:mixture", "A distribution to sample synthetic rows from and to classify with."),
-    "label-mixture": ("gaussveil.cli.mixture:label_mixture", "The same where labels alone are private."),
-    "synthesise": ("gaussveil.cli.synthesise:synthesise", "A synthetic table: same columns and types, rows of nobody."),
-    "sample": ("gaussveil.cli.mixture:sample", "Synthetic rows from a released mixture; free."),
-    "classify": ("gaussveil.cli.mixture:classify", "The classes of a table's rows by a released mixture; free."),
-    "regress": ("gaussveil.cli.regression:regress", "A linear regression with intervals."),
-    "pca": ("gaussveil.cli.regression:pca", "Principal components of a table, with intervals."),
+    "demo": (
+        "gaussveil_town.demo:demo",
+        "A utility's whole job on a simulated town, or on your readings.",
+    ),
+    "schema": (
+        "gaussveil.cli.schema:schema",
+        "The form of a table: how it is written, for a person to keep.",
+    ),
+    "query": (
+        "gaussveil.cli.query:query",
+        "Counts, means, histograms, quantiles of a table by group.",
+    ),
+    "release": (
+        "gaussveil.cli.release:release_app",
+        "A vector, matrix or time series with noise.",
+    ),
+    "mixture": (
+        "gaussveil.cli.mixture:mixture",
+        "A distribution to sample synthetic rows from and to classify with.",
+    ),
+    "label-mixture": (
+        "gaussveil.cli.mixture:label_mixture",
+        "The same where labels alone are private.",
+    ),
+    "synthesise": (
+        "gaussveil.cli.synthesise:synthesise",
+        "A synthetic table: same columns and types, rows of nobody.",
+    ),
+    "sample": (
+        "gaussveil.cli.mixture:sample",
+        "Synthetic rows from a released mixture; free.",
+    ),
+    "classify": (
+        "gaussveil.cli.mixture:classify",
+        "The classes of a table's rows by a released mixture; free.",
+    ),
+    "regress": (
+        "gaussveil.cli.regression:regress",
+        "A linear regression with intervals.",
+    ),
+    "pca": (
+        "gaussveil.cli.regression:pca",
+        "Principal components of a table, with intervals.",
+    ),
     "logistic": ("gaussveil.cli.posterior:logistic", "A Bayesian logistic regression."),
     "gp": ("gaussveil.cli.posterior:gp", "A Gaussian process at public points."),
-    "sketch": ("gaussveil.cli.sketch:sketch", "A random projection of a table: moments, regression, components."),
-    "forecast": ("gaussveil.cli.forecast:forecast", "A load forecast that hides which household it is."),
-    "stream": ("gaussveil.cli.stream:stream_app", "Private meter streams: design and run."),
-    "budget": ("gaussveil.cli.budget:budget_app", "Privacy budgets: new, plan, show, history, check, export, void."),
+    "sketch": (
+        "gaussveil.cli.sketch:sketch",
+        "A random projection of a table: moments, regression, components.",
+    ),
+    "forecast": (
+        "gaussveil.cli.forecast:forecast",
+        "A load forecast that hides which household it is.",
+    ),
+    "stream": (
+        "gaussveil.cli.stream:stream_app",
+        "Private meter streams: design and run.",
+    ),
+    "budget": (
+        "gaussveil.cli.budget:budget_app",
+        "Privacy budgets: new, plan, show, history, check, export, void.",
+    ),
     "verify": ("gaussveil.cli.certificates:verify", "Recompute a certificate."),
     "key": ("gaussveil.cli.certificates:key_app", "Keys that sign certificates."),
-    "delta": ("gaussveil.cli.spectrum:delta", "Exact delta of a pair of Gaussians at an epsilon."),
-    "epsilon": ("gaussveil.cli.spectrum:epsilon", "Smallest epsilon of a pair at a delta."),
+    "delta": (
+        "gaussveil.cli.spectrum:delta",
+        "Exact delta of a pair of Gaussians at an epsilon.",
+    ),
+    "epsilon": (
+        "gaussveil.cli.spectrum:epsilon",
+        "Smallest epsilon of a pair at a delta.",
+    ),
     "curve": ("gaussveil.cli.spectrum:curve", "Privacy curves of several pairs."),
-    "check": ("gaussveil.cli.spectrum:check", "Decide a claimed (epsilon, delta) by a proof."),
-    "accountant": ("gaussveil.cli.accountant:accountant", "Privacy of DP-SGD and repeated noise, or the noise for it."),
-    "audit": ("gaussveil.cli.audit:audit", "Test a claim on every neighbour of the data."),
-    "backup": ("gaussveil.cli.backup:backup", "A ledger, or a gateway's state, to one archive."),
+    "check": (
+        "gaussveil.cli.spectrum:check",
+        "Decide a claimed (epsilon, delta) by a proof.",
+    ),
+    "accountant": (
+        "gaussveil.cli.accountant:accountant",
+        "Privacy of DP-SGD and repeated noise, or the noise for it.",
+    ),
+    "audit": (
+        "gaussveil.cli.audit:audit",
+        "Test a claim on every neighbour of the data.",
+    ),
+    "backup": (
+        "gaussveil.cli.backup:backup",
+        "A ledger, or a gateway's state, to one archive.",
+    ),
     "restore": ("gaussveil.cli.backup:restore", "Check an archive and unpack it."),
-    "study": ("gaussveil.cli.study:study", "Recompute a paper's figures, tables and claims."),
-    "studio": ("gaussveil_studio.command:studio", "Explore, release and keep the books in a browser."),
+    "study": (
+        "gaussveil.cli.study:study",
+        "Recompute a paper's figures, tables and claims.",
+    ),
+    "studio": (
+        "gaussveil_studio.command:studio",
+        "Explore, release and keep the books in a browser.",
+    ),
 }
 
 
@@ -92,14 +168,20 @@ def _load(name: str, place: str) -> Any:
     module, _, attribute = place.partition(":")
     found = getattr(import_module(module), attribute)
     group = isinstance(found, typer.Typer)
-    mounted = found if group else typer.Typer()
+    if group:
+        mounted = found
+    else:
+        mounted = typer.Typer()
     if not group:
         mounted.command(name, epilog=EXIT_CODE_HELP)(found)
-    mounted.rich_markup_mode, mounted._add_completion = None, False
+    mounted.rich_markup_mode = None
+    mounted._add_completion = False
     for info in mounted.registered_commands:
         info.callback = info.callback and _answered(with_file_options(info.callback))
         info.cls = AllMissing
-    return typer.main.get_group(mounted) if group else typer.main.get_command(mounted)
+    if group:
+        return typer.main.get_group(mounted)
+    return typer.main.get_command(mounted)
 
 
 def _answered(command: Callable[..., None]) -> Callable[..., None]:
@@ -139,10 +221,19 @@ def _show_version(wanted: bool) -> None:
 def _root(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Print the version.",
+        ),
     ] = False,
     memory_limit: Annotated[
-        str | None, typer.Option(help="Memory for tables before they spill to disk, such as 4GB (default 2GB).")
+        str | None,
+        typer.Option(
+            help="Memory for tables before they spill to disk, such as 4GB (default 2GB)."
+        ),
     ] = None,
 ) -> None:
     """Exact differential privacy for Gaussian releases."""
@@ -151,16 +242,26 @@ def _root(
     if (file := Path.cwd() / "gaussveil.toml").is_file():
         from gaussveil.cli.project import project_defaults
 
-        context.default_map = project_defaults(context.command, context.invoked_subcommand or "", file)
+        context.default_map = project_defaults(
+            context.command, context.invoked_subcommand or "", file
+        )
 
 
 def main() -> None:
     """Run the command line; every failure ends as ``error CODE: message`` and an exit code, never as a traceback."""
-    words = sys.argv[3:] if sys.argv[1:2] == ["--memory-limit"] else sys.argv[1:]
-    command = words[0] if words else ""
+    if sys.argv[1:2] == ["--memory-limit"]:
+        words = sys.argv[3:]
+    else:
+        words = sys.argv[1:]
+    if words:
+        command = words[0]
+    else:
+        command = ""
     if command not in LARGE_MATRICES:
         for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-            os.environ.setdefault(variable, "1")  # on small matrices the threads of BLAS only wait for each other
+            os.environ.setdefault(
+                variable, "1"
+            )  # on small matrices the threads of BLAS only wait for each other
     try:
         refuse_former(sys.argv[1:])
         app()
@@ -168,16 +269,25 @@ def main() -> None:
         print_error(error.code, str(error))
         sys.exit(exit_code(error))
     except SystemExit as end:
-        if end.code == 1 and type(sys.stdout).__name__ == "PacifyFlushWrapper":  # what Typer does with a broken pipe:
+        if (
+            end.code == 1 and type(sys.stdout).__name__ == "PacifyFlushWrapper"
+        ):  # what Typer does with a broken pipe:
             sys.exit(0)  # whoever reads has read enough, as `head` does
-        if end.code == STOPPED and (command == "demo" or any(word.startswith("--ledger") for word in sys.argv)):
-            print("stopped; what was debited by then counts as spent: gaussveil budget show LEDGER", file=sys.stderr)
+        if end.code == STOPPED and (
+            command == "demo" or any(word.startswith("--ledger") for word in sys.argv)
+        ):
+            print(
+                "stopped; what was debited by then counts as spent: gaussveil budget show LEDGER",
+                file=sys.stderr,
+            )
         raise
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         # A file that could not be written or read by a command: the path and the system's own words suffice.
-        print_error(SourceError.code, f"{error.filename or 'file'}: {error.strerror or error}")
+        print_error(
+            SourceError.code, f"{error.filename or 'file'}: {error.strerror or error}"
+        )
         sys.exit(BAD_INPUT)
     except Exception as error:  # of a library, or a mistake of ours: never a traceback, never a code that is an answer
         print_unexpected(error)

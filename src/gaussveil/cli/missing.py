@@ -30,21 +30,43 @@ class AllMissing(TyperCommand):
         if not ctx.resilient_parsing and not {"--help", "--version"} & set(args):
             given, _, order = self.make_parser(ctx).parse_args(args=list(args))
             # A second value would silently take the place of the first.
-            options: list[Any] = [one for one in order if one.param_type_name == "option"]
-            once = [_spoken(one) for one in options if not (one.multiple or one.is_flag or one.count)]
-            if twice := dict.fromkeys(option for option in once if once.count(option) > 1):
+            options: list[Any] = [
+                one for one in order if one.param_type_name == "option"
+            ]
+            once = [
+                _spoken(one)
+                for one in options
+                if not (one.multiple or one.is_flag or one.count)
+            ]
+            if twice := dict.fromkeys(
+                option for option in once if once.count(option) > 1
+            ):
                 told = (
-                    f"{' and '.join(twice)} must be given once, several values separated by commas where it takes them"
+                    f"{' and '.join(twice)} must be given once, "
+                    "several values separated by commas where it takes them"
                 )
                 print_error(ParameterError.code, told)
                 raise typer.Exit(BAD_INPUT)
             known = {
                 **(ctx.default_map or {}),
-                **{name: value for name, value in given.items() if value not in (None, ())},
+                **{
+                    name: value
+                    for name, value in given.items()
+                    if value not in (None, ())
+                },
             }
-            lacking = {one.name: one for one in self.params if one.required and one.name not in known}
-            written = getattr(vars(lacking["out"])["type"], "func", None) if "out" in lacking else None
-            if known.get("dry_run") and isinstance(written, Written):  # nothing is written: any name will do
+            lacking = {
+                one.name: one
+                for one in self.params
+                if one.required and one.name not in known
+            }
+            if "out" in lacking:
+                written = getattr(vars(lacking["out"])["type"], "func", None)
+            else:
+                written = None
+            if known.get("dry_run") and isinstance(
+                written, Written
+            ):  # nothing is written: any name will do
                 args = [*args, "--out", written.placeholder]
                 del lacking["out"]
             if lacking:
@@ -55,7 +77,11 @@ class AllMissing(TyperCommand):
 
 
 def _spoken(parameter: Any) -> str:
-    return str(parameter.opts[-1] if parameter.param_type_name == "option" else parameter.metavar or parameter.name)
+    return str(
+        parameter.opts[-1]
+        if parameter.param_type_name == "option"
+        else parameter.metavar or parameter.name
+    )
 
 
 def refuse_former(words: Sequence[str]) -> None:
@@ -65,6 +91,10 @@ def refuse_former(words: Sequence[str]) -> None:
         if option in FORMER:
             raise ParameterError(f"{option} is called {FORMER[option]} now")
     if words[:1] in (["check"], ["audit"]) and {"--epsilon", "--delta"} & {*options}:
-        raise ParameterError("--epsilon and --delta of a claim are one option: --claim EPSILON,DELTA, as in 1,1e-6")
+        raise ParameterError(
+            "--epsilon and --delta of a claim are one option: --claim EPSILON,DELTA, as in 1,1e-6"
+        )
     if words[:1] in (["forecast"], ["demo"]) and "--unit" in options:
-        raise ParameterError("--unit is called --in now: a unit is whose row it is, power is measured in kW")
+        raise ParameterError(
+            "--unit is called --in now: a unit is whose row it is, power is measured in kW"
+        )

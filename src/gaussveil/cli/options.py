@@ -15,28 +15,69 @@ if TYPE_CHECKING:
 
 Epsilon = Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)]
 Delta = Annotated[float, typer.Option(help="Promise: delta.", show_default=False)]
-RowNorm = Annotated[float, typer.Option(help="Public bound; longer rows are shortened to it.", show_default=False)]
-Columns = Annotated[str | None, typer.Option(help="Feature columns, separated by commas; all by default.")]
-Relation = Literal["add-remove", "replace"]  # neighbouring relations that need no further parameters
-UnitColumn = Annotated[str | None, typer.Option(help="Column that names whose row it is; needs --rows-per-unit.")]
-RowsPerUnit = Annotated[int | None, typer.Option(help="Rows that each unit may contribute.")]
-PayingLedger = Annotated[Path | None, typer.Option(help="Ledger file; needs --account.")]
-PayingAccount = Annotated[str | None, typer.Option(help="Account that pays; needs --ledger.")]
+RowNorm = Annotated[
+    float,
+    typer.Option(
+        help="Public bound; longer rows are shortened to it.", show_default=False
+    ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(help="Feature columns, separated by commas; all by default."),
+]
+Relation = Literal[
+    "add-remove", "replace"
+]  # neighbouring relations that need no further parameters
+UnitColumn = Annotated[
+    str | None,
+    typer.Option(help="Column that names whose row it is; needs --rows-per-unit."),
+]
+RowsPerUnit = Annotated[
+    int | None, typer.Option(help="Rows that each unit may contribute.")
+]
+PayingLedger = Annotated[
+    Path | None, typer.Option(help="Ledger file; needs --account.")
+]
+PayingAccount = Annotated[
+    str | None, typer.Option(help="Account that pays; needs --ledger.")
+]
 ReleaseId = Annotated[
     str | None,
-    typer.Option(help="Name of this release, paid and drawn once: a retry under another --out pays nothing."),
+    typer.Option(
+        help="Name of this release, paid and drawn once: a retry under another --out pays nothing."
+    ),
 ]
 People = Annotated[
-    str | None, typer.Option(help="Whose rows these are, where the account is kept for people: 'homes of Aarau'.")
+    str | None,
+    typer.Option(
+        help="Whose rows these are, where the account is kept for people: 'homes of Aarau'."
+    ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be released; spend and write nothing.")]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Say what would be released; spend and write nothing."
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Plot = Annotated[Path | None, typer.Option(help="Draw into this file (.svg, .png or .pdf).")]
-Claim = Annotated[str, typer.Option(help="The claimed guarantee: epsilon,delta.", metavar="EPSILON,DELTA")]
-MetersFile = Annotated[Path, typer.Argument(help="File of meters from `stream design`.", show_default=False)]
-ResetFrom = Annotated[int | None, typer.Option(help="State lost: answer from this sequence number on.")]
-MetricsSeconds = Annotated[float, typer.Option(help="Seconds between metrics lines on stderr; 0 for none.")]
+Plot = Annotated[
+    Path | None, typer.Option(help="Draw into this file (.svg, .png or .pdf).")
+]
+Claim = Annotated[
+    str,
+    typer.Option(help="The claimed guarantee: epsilon,delta.", metavar="EPSILON,DELTA"),
+]
+MetersFile = Annotated[
+    Path,
+    typer.Argument(help="File of meters from `stream design`.", show_default=False),
+]
+ResetFrom = Annotated[
+    int | None, typer.Option(help="State lost: answer from this sequence number on.")
+]
+MetricsSeconds = Annotated[
+    float, typer.Option(help="Seconds between metrics lines on stderr; 0 for none.")
+]
 
 
 class Written:
@@ -69,7 +110,9 @@ def parse_numbers(option: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise ParameterError(f"{option} must hold numbers separated by commas. Got {text!r}.") from None
+        raise ParameterError(
+            f"{option} must hold numbers separated by commas. Got {text!r}."
+        ) from None
 
 
 def parse_ranges(texts: list[str]) -> dict[str, tuple[float, float]]:
@@ -79,7 +122,9 @@ def parse_ranges(texts: list[str]) -> dict[str, tuple[float, float]]:
         column, _, ends = text.rpartition(":")
         low, *high = parse_numbers("--between", ends)
         if len(high) != 1:
-            raise ParameterError(f"--between must be LOW,HIGH or COLUMN:LOW,HIGH, as in kw:0,10. Got {text!r}.")
+            raise ParameterError(
+                f"--between must be LOW,HIGH or COLUMN:LOW,HIGH, as in kw:0,10. Got {text!r}."
+            )
         found[column] = (low, high[0])
     return found
 
@@ -89,8 +134,12 @@ def paying_account(ledger: Path | None, account: str | None) -> Account | None:
     from gaussveil.accounting import Account
 
     if (ledger is None) != (account is None):
-        raise ParameterError("--ledger and --account must be given together, or neither (then nothing is recorded)")
-    return Account(ledger, account) if ledger is not None and account is not None else None
+        raise ParameterError(
+            "--ledger and --account must be given together, or neither (then nothing is recorded)"
+        )
+    if ledger is not None and account is not None:
+        return Account(ledger, account)
+    return None
 
 
 def parse_claim(claim: str) -> tuple[float, float]:
@@ -98,7 +147,11 @@ def parse_claim(claim: str) -> tuple[float, float]:
     try:
         claimed_epsilon, claimed_delta = (float(part) for part in claim.split(","))
     except ValueError:
-        raise ParameterError(f"--claim must be two numbers, EPSILON,DELTA, as in 1,1e-6. Got {claim!r}.") from None
+        raise ParameterError(
+            f"--claim must be two numbers, EPSILON,DELTA, as in 1,1e-6. Got {claim!r}."
+        ) from None
     if not (0.0 <= claimed_epsilon < float("inf") and 0.0 <= claimed_delta <= 1.0):
-        raise ParameterError(f"--claim needs a finite epsilon >= 0 and a delta in [0, 1]. Got {claim!r}.")
+        raise ParameterError(
+            f"--claim needs a finite epsilon >= 0 and a delta in [0, 1]. Got {claim!r}."
+        )
     return claimed_epsilon, claimed_delta

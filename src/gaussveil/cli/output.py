@@ -14,7 +14,13 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from gaussveil.errors import GaussveilError, LedgerError, NumericalError, PrivacyError, VerificationError
+from gaussveil.errors import (
+    GaussveilError,
+    LedgerError,
+    NumericalError,
+    PrivacyError,
+    VerificationError,
+)
 from gaussveil.files import json_values, printable
 
 DONE, NO, BAD_INPUT, UNDECIDED, REFUSED, LEDGER = range(6)
@@ -24,7 +30,8 @@ UNEXPECTED = "GV900"
 EXIT_CODE_HELP = "Exit codes: 0 done or yes, 1 no, 2 bad input, 3 undecided, 4 refused, 5 ledger (docs/exit-codes.md)."
 
 PATIENCE = 2  # seconds that nobody wonders about
-_BOLD, _COLOURS = "1", {"": "39", "red": "31", "green": "32", "yellow": "33"}
+_BOLD = "1"
+_COLOURS = {"": "39", "red": "31", "green": "32", "yellow": "33"}
 
 _EXIT_BY_ERROR: tuple[tuple[type[GaussveilError], int], ...] = (
     (VerificationError, NO),
@@ -36,7 +43,9 @@ _EXIT_BY_ERROR: tuple[tuple[type[GaussveilError], int], ...] = (
 
 def exit_code(error: GaussveilError) -> int:
     """Return the exit code that stands for an error."""
-    return next((code for kind, code in _EXIT_BY_ERROR if isinstance(error, kind)), BAD_INPUT)
+    return next(
+        (code for kind, code in _EXIT_BY_ERROR if isinstance(error, kind)), BAD_INPUT
+    )
 
 
 def print_error(code: str, message: str) -> None:
@@ -51,7 +60,10 @@ def print_unexpected(error: BaseException) -> None:
     """
     kind = type(error).__name__
     if isinstance(error, MemoryError):
-        print_error(UNEXPECTED, "there is not enough memory for this; what was debited by now counts as spent")
+        print_error(
+            UNEXPECTED,
+            "there is not enough memory for this; what was debited by now counts as spent",
+        )
         return
     handle, name = tempfile.mkstemp(prefix="gaussveil-report-", suffix=".txt")
     with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
@@ -69,25 +81,39 @@ def print_json(answer: Mapping[str, object]) -> None:
     print(json.dumps(json_values(answer), indent=2, allow_nan=False))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None
+) -> None:
     """Print a table: first column to the left, numbers to the right; whole numbers, whatever they are printed on."""
     lines = [[printable(cell) for cell in row] for row in (columns, *rows)]
     widths = [max(len(row[place]) for row in lines) for place in range(len(columns))]
     if title is not None:
         print(_styled(printable(title), _BOLD))
     for number, (first, *others) in enumerate(lines):
-        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:]))]
+        cells = [
+            first.ljust(widths[0]),
+            *(cell.rjust(width) for cell, width in zip(others, widths[1:])),
+        ]
         print(_styled("  ".join(cells).rstrip(), "" if number else _BOLD))
 
 
 def print_line(text: str, verdict: str = "", colour: str = "") -> None:
     """Print one line as it is; a verdict may follow, bold and coloured."""
-    print(printable(text) + (_styled(printable(verdict), f"{_BOLD};{_COLOURS[colour]}") if verdict else ""))
+    print(
+        printable(text)
+        + (
+            _styled(printable(verdict), f"{_BOLD};{_COLOURS[colour]}")
+            if verdict
+            else ""
+        )
+    )
 
 
 def _styled(text: str, style: str) -> str:
     coloured = style and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    return f"\033[{style}m{text}\033[0m" if coloured else text
+    if coloured:
+        return f"\033[{style}m{text}\033[0m"
+    return text
 
 
 def tell(answer: Mapping[str, object], lines: Sequence[str], *, json: bool) -> None:

@@ -16,17 +16,30 @@ from gaussveil.errors import ParameterError
 from gaussveil.report.number_files import read_numbers
 
 Target = Annotated[str, typer.Option(help="Column to predict.")]
-Out = Annotated[Path | None, typer.Option(help="File to write: .json. Without it only the plan is shown.")]
-Unit = Annotated[str | None, typer.Option(help="Column that names whose row it is; one row of each is used.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="File to write: .json. Without it only the plan is shown."),
+]
+Unit = Annotated[
+    str | None,
+    typer.Option(help="Column that names whose row it is; one row of each is used."),
+]
 
 
 @with_options
 def logistic(
     asked: AskedByUnit,
-    row_norm: Annotated[float | None, typer.Option(help="Draw from the posterior of rows of this length.")] = None,
-    regularization: Annotated[float, typer.Option(help="Precision of its prior; more means less noise.")] = 1.0,
+    row_norm: Annotated[
+        float | None,
+        typer.Option(help="Draw from the posterior of rows of this length."),
+    ] = None,
+    regularization: Annotated[
+        float, typer.Option(help="Precision of its prior; more means less noise.")
+    ] = 1.0,
     target: Target = "label",
-    classes: Annotated[str | None, typer.Option(help="The two public labels, separated by a comma.")] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="The two public labels, separated by a comma.")
+    ] = None,
     out: Out = None,
     columns: Columns = None,
 ) -> None:
@@ -37,21 +50,39 @@ def logistic(
     Example: gaussveil logistic in.csv --epsilon 1 --delta 1e-6 --row-norm 1 --regularization 10 --out coef.json
     """
     if row_norm is None and classes is None:
-        raise ParameterError("--classes must be given: the two public labels, as in --classes no,yes")
-    from gaussveil.mechanisms import PrivateBayesianLogisticRegression, PrivateLogisticRegression
+        raise ParameterError(
+            "--classes must be given: the two public labels, as in --classes no,yes"
+        )
+    from gaussveil.mechanisms import (
+        PrivateBayesianLogisticRegression,
+        PrivateLogisticRegression,
+    )
 
-    known = {**asked.promise, "target": target, "classes": None if classes is None else _labels(classes)}
+    known = {
+        **asked.promise,
+        "target": target,
+        "classes": None if classes is None else _labels(classes),
+    }
     if row_norm is None:
         model: Any = PrivateLogisticRegression(**known)
     elif known.pop("rows_per_unit") not in (None, 1):
         raise ParameterError("--rows-per-unit must be 1 with --row-norm")
     else:
-        model = PrivateBayesianLogisticRegression(**known, row_norm=row_norm, regularization=regularization)
+        model = PrivateBayesianLogisticRegression(
+            **known, row_norm=row_norm, regularization=regularization
+        )
 
     def released() -> dict[str, Any]:
-        names, found = [*map(str, model.feature_names_in_)], model.coef_[0].tolist()
-        told = {"intercept": float(model.intercept_[0])} if row_norm is None else {}
-        return {"coefficients": told | dict(zip(names, found)), "classes": [str(one) for one in model.classes_]}
+        names = [*map(str, model.feature_names_in_)]
+        found = model.coef_[0].tolist()
+        if row_norm is None:
+            told = {"intercept": float(model.intercept_[0])}
+        else:
+            told = {}
+        return {
+            "coefficients": told | dict(zip(names, found)),
+            "classes": [str(one) for one in model.classes_],
+        }
 
     _run(asked, model, out, released, columns)
 
@@ -59,12 +90,28 @@ def logistic(
 @with_options
 def gp(
     asked: Asked,
-    points: Annotated[Path, typer.Option(help="Public query points: .csv, .npy or .parquet.", show_default=False)],
-    length_scale: Annotated[float, typer.Option(help="Of the RBF kernel.", show_default=False)],
-    observation_variance: Annotated[float, typer.Option(help="Of a label around the process.", show_default=False)],
-    label_bound: Annotated[float, typer.Option(help="Labels are clipped to +-this.", show_default=False)],
-    n_max: Annotated[int, typer.Option(help="Public bound on the number of records.", show_default=False)],
-    amplitude: Annotated[float, typer.Option(help="Standard deviation of the process.")] = 1.0,
+    points: Annotated[
+        Path,
+        typer.Option(
+            help="Public query points: .csv, .npy or .parquet.", show_default=False
+        ),
+    ],
+    length_scale: Annotated[
+        float, typer.Option(help="Of the RBF kernel.", show_default=False)
+    ],
+    observation_variance: Annotated[
+        float, typer.Option(help="Of a label around the process.", show_default=False)
+    ],
+    label_bound: Annotated[
+        float, typer.Option(help="Labels are clipped to +-this.", show_default=False)
+    ],
+    n_max: Annotated[
+        int,
+        typer.Option(help="Public bound on the number of records.", show_default=False),
+    ],
+    amplitude: Annotated[
+        float, typer.Option(help="Standard deviation of the process.")
+    ] = 1.0,
     target: Target = "label",
     out: Out = None,
     unit: Unit = None,
@@ -95,7 +142,10 @@ def gp(
     )
 
     def released() -> dict[str, Any]:
-        return {"points": model.query_points_.tolist(), "values": model.values_.tolist()}
+        return {
+            "points": model.query_points_.tolist(),
+            "values": model.values_.tolist(),
+        }
 
     _run(asked, model, out, released, columns, points)
 
@@ -108,12 +158,21 @@ def _run(
     columns: str | None,
     points: Path | None = None,
 ) -> None:
-    answer: dict[str, Any] = {"added_variance": model.plan().added_variance} if hasattr(model, "plan") else {}
-    lines = [f"added noise: variance {digits(v)}, standard deviation {digits(v**0.5)}" for v in answer.values()]
+    answer: dict[str, Any]
+    if hasattr(model, "plan"):
+        answer = {"added_variance": model.plan().added_variance}
+    else:
+        answer = {}
+    lines = [
+        f"added noise: variance {digits(v)}, standard deviation {digits(v**0.5)}"
+        for v in answer.values()
+    ]
     if out is None and not answer:
         raise ParameterError("--out must name a file, or use --dry-run")
     if out is not None:
-        asked.fit(model, out, lambda: {**released(), **answer}, columns=columns, points=points)
+        asked.fit(
+            model, out, lambda: {**released(), **answer}, columns=columns, points=points
+        )
         answer |= release_facts(out, model.certificate_)
         lines += release_lines(out, model.certificate_)
     tell(answer, lines, json=asked.json)

@@ -12,26 +12,62 @@ from gaussveil.errors import FormatError
 from gaussveil.project_file import read_project
 
 KEYS = (
-    *("unit", "rows-per-unit", "household", "time", "power", "label", "in", "time-zone", "gaps"),
-    *("ledger", "account", "people", "engine", "separator", "decimal", "encoding", "time-format", "types", "schema"),
+    *(
+        "unit",
+        "rows-per-unit",
+        "household",
+        "time",
+        "power",
+        "label",
+        "in",
+        "time-zone",
+        "gaps",
+    ),
+    *(
+        "ledger",
+        "account",
+        "people",
+        "engine",
+        "separator",
+        "decimal",
+        "encoding",
+        "time-format",
+        "types",
+        "schema",
+    ),
 )
 
 
 def project_defaults(root: Any, command: str, file: Path) -> dict[str, Any]:
     """The file's values for a command, as click takes them."""
-    found = {key.replace("_", "-"): value for key, value in read_project(file).options.items()}
+    found = {
+        key.replace("_", "-"): value
+        for key, value in read_project(file).options.items()
+    }
     if unknown := sorted(found.keys() - set(KEYS)):
-        raise FormatError(f"{file.name}: keys must be among {', '.join(KEYS)}. Got {', '.join(unknown)}.")
-    if nested := sorted(key for key, value in found.items() if not isinstance(value, str | int)):
-        raise FormatError(f"{file.name}: every value must be a text or a whole number. Got another for {nested[0]}.")
+        raise FormatError(
+            f"{file.name}: keys must be among {', '.join(KEYS)}. Got {', '.join(unknown)}."
+        )
+    if nested := sorted(
+        key for key, value in found.items() if not isinstance(value, str | int)
+    ):
+        raise FormatError(
+            f"{file.name}: every value must be a text or a whole number. Got another for {nested[0]}."
+        )
     return {command: _values(root.commands[command], found)}
 
 
 def _values(command: Any, found: dict[str, Any]) -> dict[str, Any]:
-    taken = {parameter.name: found[key] for parameter in command.params if (key := _key(parameter)) in found}
+    taken = {
+        parameter.name: found[key]
+        for parameter in command.params
+        if (key := _key(parameter)) in found
+    }
     inner = getattr(command, "commands", {})
     return {**taken, **{name: _values(one, found) for name, one in inner.items()}}
 
 
 def _key(parameter: Any) -> str:
-    return next((option[2:] for option in parameter.opts if option.startswith("--")), "")
+    return next(
+        (option[2:] for option in parameter.opts if option.startswith("--")), ""
+    )

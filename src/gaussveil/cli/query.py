@@ -14,7 +14,12 @@ import typer
 
 from gaussveil.cli.asked import Asked, with_options
 from gaussveil.cli.columns import KEY
-from gaussveil.cli.files import check_ending, release_facts, release_files, release_lines
+from gaussveil.cli.files import (
+    check_ending,
+    release_facts,
+    release_files,
+    release_lines,
+)
 from gaussveil.cli.options import parse_numbers, parse_ranges
 from gaussveil.cli.output import digits, print_table, tell
 from gaussveil.cli.tables import Engine
@@ -33,7 +38,13 @@ ROOM_PER_GROUP = 512
 @with_options
 def query(
     asked: Asked,
-    unit: Annotated[str, typer.Option(help="Column that names whose row it is: what is hidden.", show_default=False)],
+    unit: Annotated[
+        str,
+        typer.Option(
+            help="Column that names whose row it is: what is hidden.",
+            show_default=False,
+        ),
+    ],
     by: Annotated[
         Texts,
         typer.Option(
@@ -43,33 +54,76 @@ def query(
         ),
     ] = None,
     count: Annotated[
-        bool, typer.Option("--count", help="Units per group; rows where --rows-per-group is above 1.")
+        bool,
+        typer.Option(
+            "--count", help="Units per group; rows where --rows-per-group is above 1."
+        ),
     ] = False,
     total: Annotated[Texts, typer.Option("--sum", help="Sum of a column.")] = None,
-    mean: Annotated[Texts, typer.Option(help="Mean of a column over the units in each group.")] = None,
+    mean: Annotated[
+        Texts, typer.Option(help="Mean of a column over the units in each group.")
+    ] = None,
     variance: Annotated[Texts, typer.Option(help="Variance of a column.")] = None,
-    share: Annotated[Texts, typer.Option(help="Share of rows in a range: kw:3,inf.")] = None,
-    histogram: Annotated[Texts, typer.Option(help="Rows between edges: kw:0,1,2,5.")] = None,
-    cdf: Annotated[Texts, typer.Option(help="Share of rows at or below edges: kw:0,1,2,5.")] = None,
+    share: Annotated[
+        Texts, typer.Option(help="Share of rows in a range: kw:3,inf.")
+    ] = None,
+    histogram: Annotated[
+        Texts, typer.Option(help="Rows between edges: kw:0,1,2,5.")
+    ] = None,
+    cdf: Annotated[
+        Texts, typer.Option(help="Share of rows at or below edges: kw:0,1,2,5.")
+    ] = None,
     quantile: Annotated[Texts, typer.Option(help="Quantiles: kw:0.1,0.5,0.9.")] = None,
-    between: Annotated[Texts, typer.Option(help="Public range that values are clipped to: 0,10 or kw:0,10.")] = None,
+    between: Annotated[
+        Texts,
+        typer.Option(help="Public range that values are clipped to: 0,10 or kw:0,10."),
+    ] = None,
     unit_norm: Annotated[
-        str | None, typer.Option(help="Bound on a unit's whole curve instead: R, or R1,R2,R3.")
+        str | None,
+        typer.Option(help="Bound on a unit's whole curve instead: R, or R1,R2,R3."),
     ] = None,
-    bounds: Annotated[str | None, typer.Option(help="auto: learn these bounds within the budget.")] = None,
-    rows_per_group: Annotated[int, typer.Option(help="Rows that a unit weighs at most in a group.")] = 1,
-    groups_per_unit: Annotated[int | None, typer.Option(help="Groups that a unit counts in at most; else all.")] = None,
-    time_zone: Annotated[str | None, typer.Option(help="Zone of the clocks in --by, as in Europe/Zurich.")] = None,
+    bounds: Annotated[
+        str | None, typer.Option(help="auto: learn these bounds within the budget.")
+    ] = None,
+    rows_per_group: Annotated[
+        int, typer.Option(help="Rows that a unit weighs at most in a group.")
+    ] = 1,
+    groups_per_unit: Annotated[
+        int | None, typer.Option(help="Groups that a unit counts in at most; else all.")
+    ] = None,
+    time_zone: Annotated[
+        str | None,
+        typer.Option(help="Zone of the clocks in --by, as in Europe/Zurich."),
+    ] = None,
     law: Annotated[
-        str, typer.Option(help="Noise: gaussian, laplace (then --delta may be 0) or auto, the smaller error.")
+        str,
+        typer.Option(
+            help="Noise: gaussian, laplace (then --delta may be 0) or auto, the smaller error."
+        ),
     ] = "auto",
-    other: Annotated[bool, typer.Option("--other", help="Also a group for values that --by does not list.")] = False,
-    totals: Annotated[bool, typer.Option("--totals", help="Also a row for all groups together.")] = False,
+    other: Annotated[
+        bool,
+        typer.Option(
+            "--other", help="Also a group for values that --by does not list."
+        ),
+    ] = False,
+    totals: Annotated[
+        bool, typer.Option("--totals", help="Also a row for all groups together.")
+    ] = False,
     units: Annotated[
-        int | None, typer.Option(min=1, help="About how many units there are, where that is public: is it enough?")
+        int | None,
+        typer.Option(
+            min=1,
+            help="About how many units there are, where that is public: is it enough?",
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="File to write, .csv or .parquet; without it only the plan.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Page with pictures of the answers (.html).")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File to write, .csv or .parquet; without it only the plan."),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Page with pictures of the answers (.html).")
+    ] = None,
 ) -> None:
     """Answer questions about a table so that all rows of one unit stay hidden: one charge, one certificate.
 
@@ -78,20 +132,45 @@ def query(
     Example: gaussveil query readings.parquet --unit household --by "hour(time)" --mean kw --between 0,10 --count
     --epsilon 1 --delta 1e-6 --out profile.csv
     """
-    if not (count or total or mean or variance or share or histogram or cdf or quantile):
-        raise ParameterError("query must ask for something: --count, --mean kw --between 0,10, --quantile kw:0.5, ...")
+    if not (
+        count or total or mean or variance or share or histogram or cdf or quantile
+    ):
+        raise ParameterError(
+            "query must ask for something: --count, --mean kw --between 0,10, --quantile kw:0.5, ..."
+        )
     from gaussveil import mechanisms as offered
 
     ranges = parse_ranges(between or [])
-    norms: Any = None if unit_norm is None else parse_numbers("--unit-norm", unit_norm)
-    answers: list[Any] = [offered.Count()] if count else []
-    for kind, columns in ((offered.Sum, total), (offered.Mean, mean), (offered.Variance, variance)):
-        answers += [kind(name, ranges.get(name, ranges.get(""))) for name in columns or []]
-    answers += [offered.Share(name, tuple(numbers[:2])) for name, numbers in _parsed("--share", share)]  # type: ignore[arg-type]
-    answers += [offered.Histogram(name, numbers) for name, numbers in _parsed("--histogram", histogram)]
+    norms: Any
+    if unit_norm is None:
+        norms = None
+    else:
+        norms = parse_numbers("--unit-norm", unit_norm)
+    answers: list[Any]
+    if count:
+        answers = [offered.Count()]
+    else:
+        answers = []
+    for kind, columns in (
+        (offered.Sum, total),
+        (offered.Mean, mean),
+        (offered.Variance, variance),
+    ):
+        answers += [
+            kind(name, ranges.get(name, ranges.get(""))) for name in columns or []
+        ]
+    answers += [
+        offered.Share(name, tuple(numbers[:2]))  # type: ignore[arg-type]
+        for name, numbers in _parsed("--share", share)
+    ]
+    answers += [
+        offered.Histogram(name, numbers)
+        for name, numbers in _parsed("--histogram", histogram)
+    ]
     answers += [offered.CDF(name, numbers) for name, numbers in _parsed("--cdf", cdf)]
     answers += [
-        offered.Quantile(name, q, ranges.get(name, ranges.get(""))) for name, q in _parsed("--quantile", quantile)
+        offered.Quantile(name, q, ranges.get(name, ranges.get("")))
+        for name, q in _parsed("--quantile", quantile)
     ]
     table = offered.TableRelease(
         **asked.promise,
@@ -112,7 +191,9 @@ def query(
     if out is not None:
         asked.check(out, report, endings=(".csv", ".parquet"))
     elif report is not None and not asked.dry_run:
-        raise ParameterError("--report needs --out: the page shows answers that were released")
+        raise ParameterError(
+            "--report needs --out: the page shows answers that were released"
+        )
     if asked.dry_run:
         _rehearse(table, asked.table(), out, report)
     if out is None or asked.dry_run:
@@ -121,7 +202,9 @@ def query(
         _release(table, asked, out, report)
 
 
-def _rehearse(table: TableRelease, source: Source, out: Path | None, report: Path | None) -> None:
+def _rehearse(
+    table: TableRelease, source: Source, out: Path | None, report: Path | None
+) -> None:
     """Make everything that the release will make, of noise alone: what cannot be made has cost nothing."""
     for rehearsed in table.rehearsals(source):
         if out is not None:
@@ -136,7 +219,10 @@ def _file(release: Release[Any], out: Path) -> bytes:
     import pyarrow.parquet
 
     body = pa.BufferOutputStream()
-    writer = pa.csv.write_csv if out.suffix.lower() == ".csv" else pa.parquet.write_table
+    if out.suffix.lower() == ".csv":
+        writer = pa.csv.write_csv
+    else:
+        writer = pa.parquet.write_table
     writer(release.value, body)
     content: bytes = body.getvalue().to_pybytes()
     return content
@@ -152,7 +238,10 @@ def _page(release: Release[Any]) -> str:
 def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) -> None:
     plan = table.plan()
     noise = plan.noise
-    with release_files(out, ROOM_PER_GROUP * min(noise.request.cells, 2**16)) as write, _pandas_if_needed(asked):
+    with (
+        release_files(out, ROOM_PER_GROUP * min(noise.request.cells, 2**16)) as write,
+        _pandas_if_needed(asked),
+    ):
         source = asked.table()
         _tell_clocks(source, table.by or {})
         _rehearse(table, source, out, report)
@@ -160,10 +249,19 @@ def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) 
         write(_file(release, out), release.certificate)
     if report is not None:
         write_whole(report, _page(release))
-    rows, keys = release.value.num_rows, noise.request.discovered
-    facts = release_facts(out, release.certificate) | {"groups": rows, "report": report and str(report)}
-    shown = [f"; {name} shows values of over {noise.key_threshold(name):.0f} units" for name in keys]
-    counted = ("1 group" if rows == 1 else f"{rows} groups") + (f"; the page is {report}" if report else "")
+    rows = release.value.num_rows
+    keys = noise.request.discovered
+    facts = release_facts(out, release.certificate) | {
+        "groups": rows,
+        "report": report and str(report),
+    }
+    shown = [
+        f"; {name} shows values of over {noise.key_threshold(name):.0f} units"
+        for name in keys
+    ]
+    counted = ("1 group" if rows == 1 else f"{rows} groups") + (
+        f"; the page is {report}" if report else ""
+    )
     lines = release_lines(out, release.certificate, f"{counted}{''.join(shown)}")
     tell(facts, [*lines, *_advice(plan)], json=asked.json)
 
@@ -171,20 +269,32 @@ def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) 
 def _advice(plan: Any) -> list[str]:
     """How many units learnt bounds need, and which keys look mistyped; it is said whatever the table holds."""
     words = "bounds are learnt: trust them where there are at least {} units, else state them (--between)"
-    learning = [words.format(plan.fewest_units)] if plan.fewest_units else []
+    if plan.fewest_units:
+        learning = [words.format(plan.fewest_units)]
+    else:
+        learning = []
     return learning + [f"mistyped? {one}" for one in plan.doubts]
 
 
 def _tell_clocks(source: Source, by: Mapping[str, Any]) -> None:
     """Say which clock hours and days are read on, where times carry a zone and none was asked for."""
     zoned = {field.name for field in source.schema if getattr(field.type, "tz", None)}
-    if on := [repr(key.column) for key in by.values() if key.column in zoned and getattr(key, "time_zone", "") is None]:
-        print(f"{', '.join(dict.fromkeys(on))} on the clock of UTC (to change: --time-zone)", file=sys.stderr)
+    if on := [
+        repr(key.column)
+        for key in by.values()
+        if key.column in zoned and getattr(key, "time_zone", "") is None
+    ]:
+        print(
+            f"{', '.join(dict.fromkeys(on))} on the clock of UTC (to change: --time-zone)",
+            file=sys.stderr,
+        )
 
 
 def _pandas_if_needed(asked: Asked) -> AbstractContextManager[None]:
     """Spark needs pandas, and nobody else does."""
-    return nullcontext() if asked.engine is Engine.spark else _without_pandas()
+    if asked.engine is Engine.spark:
+        return nullcontext()
+    return _without_pandas()
 
 
 @contextmanager
@@ -204,19 +314,45 @@ def _without_pandas() -> Iterator[None]:
 
 
 def _tell_plan(plan: Any, json: bool, units: int | None) -> None:
-    deviations, others, laws = plan.deviations(), plan.alternatives(), plan.laws()
+    deviations = plan.deviations()
+    others = plan.alternatives()
+    laws = plan.laws()
     if json:
-        answer = {"deviations_at_1000_units": deviations, "shares": plan.shares, "alternatives": others}
+        answer = {
+            "deviations_at_1000_units": deviations,
+            "shares": plan.shares,
+            "alternatives": others,
+        }
         useful = plan.useful(units)
-        answer |= {"useful": useful.verdict, "units_needed": useful.needed, "advice": str(useful)}
-        tell(answer | {"law": plan.law, "laws": {name: vars(one) for name, one in laws.items()}}, [], json=True)
+        answer |= {
+            "useful": useful.verdict,
+            "units_needed": useful.needed,
+            "advice": str(useful),
+        }
+        tell(
+            answer
+            | {
+                "law": plan.law,
+                "laws": {name: vars(one) for name, one in laws.items()},
+            },
+            [],
+            json=True,
+        )
         return
     for name, one in laws.items():
-        taken = "taken" if name == plan.law else f"{one.error:.3g} times the error"
+        if name == plan.law:
+            taken = "taken"
+        else:
+            taken = f"{one.error:.3g} times the error"
         ten = f"ten such releases of one account: epsilon {one.of_ten[0]:.3g} at delta {one.of_ten[1]:.3g}"
-        print(f"{name} noise: {taken}; epsilon {one.epsilon:g}, delta {one.delta:g}; {ten}")
+        print(
+            f"{name} noise: {taken}; epsilon {one.epsilon:g}, delta {one.delta:g}; {ten}"
+        )
     shown = [(name, digits(sd)[:8]) for name, sd in deviations.items()]
-    sizes = " with values of size 1" if plan.is_nominal else ""
+    if plan.is_nominal:
+        sizes = " with values of size 1"
+    else:
+        sizes = ""
     print_table(("answer", f"sd at 1000 units a group{sizes}"), shown)
     for line in _advice(plan):
         print(line)
@@ -225,17 +361,29 @@ def _tell_plan(plan: Any, json: bool, units: int | None) -> None:
         print(f"{name} is read {words}")
     print(plan.request.averaged)
     if others:
-        print_table(("what if", "times the sd"), [(words, f"{factor:.3f}") for words, factor in others.items()])
-        print("What helps most: {}, with noise {:.3f} times as wide.".format(*plan.costliest))
+        print_table(
+            ("what if", "times the sd"),
+            [(words, f"{factor:.3f}") for words, factor in others.items()],
+        )
+        print(
+            "What helps most: {}, with noise {:.3f} times as wide.".format(
+                *plan.costliest
+            )
+        )
 
 
 def _key(text: str, time_zone: str | None) -> tuple[str, Any]:
     from gaussveil import statistics as offered
 
     if found := KEY.fullmatch(text):
-        function, (column, *rest) = found[1], [part.strip() for part in found[2].split(",")]
+        function, (column, *rest) = (
+            found[1],
+            [part.strip() for part in found[2].split(",")],
+        )
         if function in ("hour", "weekday", "month") and not rest:
-            return function, getattr(offered, f"{function}_of")(column, time_zone=time_zone)
+            return function, getattr(offered, f"{function}_of")(
+                column, time_zone=time_zone
+            )
         if function == "date" and len(rest) == 2:
             return function, offered.date_of(column, *rest, time_zone=time_zone)
         if function == "bin":
@@ -248,18 +396,24 @@ def _key(text: str, time_zone: str | None) -> tuple[str, Any]:
             f"--by must be such as hour(time), date(time, FIRST, LAST), zone=a|b or discover(zone). Got {text!r}."
         )
     if "," in values and "|" not in values:
-        raise ParameterError(f"--by must separate values by |, as in zone=north|south. Got {text!r}.")
+        raise ParameterError(
+            f"--by must separate values by |, as in zone=north|south. Got {text!r}."
+        )
     listed: list[Any] = [value.strip() for value in values.split("|")]
     if all(re.fullmatch(r"[+-]?\d+", value) for value in listed):
         listed = [int(value) for value in listed]
     return column.strip(), offered.value_of(column.strip(), listed)
 
 
-def _parsed(option: str, texts: list[str] | None) -> list[tuple[str, tuple[float, ...]]]:
+def _parsed(
+    option: str, texts: list[str] | None
+) -> list[tuple[str, tuple[float, ...]]]:
     found = []
     for text in texts or []:
         column, sign, numbers = text.rpartition(":")
         if not sign:
-            raise ParameterError(f"{option} must be COLUMN:NUMBERS, as in kw:0,1,2. Got {text!r}.")
+            raise ParameterError(
+                f"{option} must be COLUMN:NUMBERS, as in kw:0,1,2. Got {text!r}."
+            )
         found.append((column, parse_numbers(option, numbers)))
     return found

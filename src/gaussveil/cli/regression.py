@@ -13,20 +13,36 @@ from gaussveil.cli.options import Columns, Written, listed, parse_ranges
 from gaussveil.cli.output import tell
 from gaussveil.files import write_whole
 
-Out = Annotated[Path, typer.Option(help="File to write: .json.", show_default=False, parser=Written(".json"))]
+Out = Annotated[
+    Path,
+    typer.Option(
+        help="File to write: .json.", show_default=False, parser=Written(".json")
+    ),
+]
 Between = Annotated[
-    list[str] | None, typer.Option(help="Public range of a column: NAME:low,high; else searched. May be repeated.")
+    list[str] | None,
+    typer.Option(
+        help="Public range of a column: NAME:low,high; else searched. May be repeated."
+    ),
 ]
 
 
 @with_options
 def regress(
     asked: AskedByUnit,
-    target: Annotated[str, typer.Option(help="Columns to explain, separated by commas.", show_default=False)],
+    target: Annotated[
+        str,
+        typer.Option(
+            help="Columns to explain, separated by commas.", show_default=False
+        ),
+    ],
     out: Out,
     between: Between = None,
     columns: Columns = None,
-    report: Annotated[Path | None, typer.Option(help="Also write a page with a plot of the slopes (.html).")] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Also write a page with a plot of the slopes (.html)."),
+    ] = None,
 ) -> None:
     """Fit a linear regression with intervals for sampling and privacy noise.
 
@@ -34,7 +50,8 @@ def regress(
     """
     from gaussveil.mechanisms import PrivateLinearRegression
 
-    targets, ranges = listed(target), parse_ranges(between or [])
+    targets = listed(target)
+    ranges = parse_ranges(between or [])
     model = PrivateLinearRegression(
         **asked.promise,
         target=targets,
@@ -69,7 +86,9 @@ def regress(
 def pca(
     asked: AskedByUnit,
     out: Out,
-    n_components: Annotated[int | None, typer.Option(help="How many; by default those above the noise.")] = None,
+    n_components: Annotated[
+        int | None, typer.Option(help="How many; by default those above the noise.")
+    ] = None,
     between: Between = None,
     columns: Columns = None,
 ) -> None:
@@ -79,17 +98,28 @@ def pca(
     """
     from gaussveil.mechanisms import PrivatePCA
 
-    model = PrivatePCA(**asked.promise, n_components=n_components, bounds=parse_ranges(between or []))
+    model = PrivatePCA(
+        **asked.promise, n_components=n_components, bounds=parse_ranges(between or [])
+    )
 
     def released() -> dict[str, Any]:
         kept = ("mean", "components", "explained_variance", "trusted")
-        found = {"columns": list(model.feature_names_in_), "interval": model.explained_variance_interval_.tolist()}
+        found = {
+            "columns": list(model.feature_names_in_),
+            "interval": model.explained_variance_interval_.tolist(),
+        }
         return found | {name: getattr(model, f"{name}_").tolist() for name in kept}
 
     found = asked.fit(model, out, released, columns=columns)
     _tell(model, found, out, model.summary().splitlines(), asked.json)
 
 
-def _tell(model: Any, found: dict[str, Any], out: Path, lines: list[str], json: bool) -> None:
+def _tell(
+    model: Any, found: dict[str, Any], out: Path, lines: list[str], json: bool
+) -> None:
     certificate = model.certificate_
-    tell(found | release_facts(out, certificate), lines + release_lines(out, certificate), json=json)
+    tell(
+        found | release_facts(out, certificate),
+        lines + release_lines(out, certificate),
+        json=json,
+    )

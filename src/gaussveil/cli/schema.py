@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gaussveil.cli.output import tell
-from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_source, table_name
+from gaussveil.cli.tables import (
+    Engine,
+    EngineOption,
+    TableAddress,
+    local_file,
+    open_source,
+    table_name,
+)
 from gaussveil.errors import ParameterError
 from gaussveil.project_file import PROJECT_FILE, form_text, write_form
 
@@ -20,14 +27,22 @@ SENTINELS = (-99, -999, -9999, -99999, 999, 9999, 99999, 999999)
 
 def schema(
     source: TableAddress,
-    unit: Annotated[str | None, typer.Option(help="Column that names whose row it is.")] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="Column that names whose row it is.")
+    ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="File to write the form to: gaussveil.toml, or a .toml of its own; else it is printed."),
+        typer.Option(
+            help="File to write the form to: gaussveil.toml, or a .toml of its own; else it is printed."
+        ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite a file that exists.")
+    ] = False,
     engine: EngineOption = Engine.duckdb,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object.")
+    ] = False,
 ) -> None:
     """Propose the form of a table: how it is written, what its columns hold, which marks mean missing, whose rows.
 
@@ -42,20 +57,34 @@ def schema(
     dialect = table.dialect
     names = [column.name for column in dialect.columns]
     if unit is not None and unit not in names:
-        raise ParameterError(f"--unit must be a column of the table: {', '.join(names)}. Got {unit!r}.")
-    if unit is not None:
-        dialect = dialect.identified([unit]) if dialect.found else dialect
-    sentinels = _sentinels(table) if not dialect.missing else ()
-    form = replace(dialect, unit=unit or dialect.unit, missing=dialect.missing or sentinels).toml()
+        raise ParameterError(
+            f"--unit must be a column of the table: {', '.join(names)}. Got {unit!r}."
+        )
+    if unit is not None and dialect.found:
+        dialect = dialect.identified([unit])
+    if not dialect.missing:
+        sentinels = _sentinels(table)
+    else:
+        sentinels = ()
+    form = replace(
+        dialect, unit=unit or dialect.unit, missing=dialect.missing or sentinels
+    ).toml()
     found = list(dialect.found) + (["missing marks"] if sentinels else [])
     if out is not None:
         _write(out, table_name(source), form, force)
-    lines = form_text(table_name(source), form).rstrip("\n").split("\n") if out is None else [f"wrote {out}"]
+    if out is None:
+        lines = form_text(table_name(source), form).rstrip("\n").split("\n")
+    else:
+        lines = [f"wrote {out}"]
     told = f"found by a look at the first cells: {', '.join(found)}; read it before you keep it"
     lines += [f"# {line}" for line in ([told] if found else [])]
     lines += [f"# {name} is text, since {why}" for name, why in dialect.unclear]
     lines += (
-        [] if out is not None else [f"# to keep it: gaussveil schema {local_file(source) or 'IN'} --out {PROJECT_FILE}"]
+        []
+        if out is not None
+        else [
+            f"# to keep it: gaussveil schema {local_file(source) or 'IN'} --out {PROJECT_FILE}"
+        ]
     )
     tell({"form": form, "found": found, "out": out and str(out)}, lines, json=json)
 
@@ -67,7 +96,9 @@ def _write(out: Path, name: str, form: dict[str, Any], force: bool) -> None:
         write_form(out, name, form)
         return
     if out.exists() and not force:
-        raise ParameterError(f"{out}: exists already; choose another name or add --force")
+        raise ParameterError(
+            f"{out}: exists already; choose another name or add --force"
+        )
     out.unlink(missing_ok=True)
     write_form(out, "", form)
 
@@ -88,6 +119,8 @@ def _sentinels(table: Any) -> tuple[str, ...]:
         values = values[np.isfinite(values)]
         for mark in SENTINELS:
             others = values[values != mark]
-            if 1 < np.sum(values == mark) < len(values) / 2 and abs(mark) > 3 * np.abs(others).max(initial=0.0):
+            if 1 < np.sum(values == mark) < len(values) / 2 and abs(mark) > 3 * np.abs(
+                others
+            ).max(initial=0.0):
                 marks[str(mark)] = None
     return tuple(marks)

@@ -19,16 +19,33 @@ from gaussveil.errors import ParameterError
 def sketch(
     asked: AskedByUnit,
     row_norm: RowNorm,
-    n_components: Annotated[str, typer.Option(help="Columns of the sketch, or auto (needs --row-bound).")] = "auto",
-    out: Annotated[Path | None, typer.Option(help="File to write: .npz. Without it only the plan is shown.")] = None,
-    variant: Annotated[Literal["ridge", "subsampled", "tested"], typer.Option(help="NDIS Figure 1, 3 or 4.")] = "ridge",
-    rate: Annotated[float | None, typer.Option(help="Sampling rate of the variant subsampled.")] = None,
-    row_bound: Annotated[float | None, typer.Option(help="Public bound on the number of rows.")] = None,
+    n_components: Annotated[
+        str, typer.Option(help="Columns of the sketch, or auto (needs --row-bound).")
+    ] = "auto",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File to write: .npz. Without it only the plan is shown."),
+    ] = None,
+    variant: Annotated[
+        Literal["ridge", "subsampled", "tested"],
+        typer.Option(help="NDIS Figure 1, 3 or 4."),
+    ] = "ridge",
+    rate: Annotated[
+        float | None, typer.Option(help="Sampling rate of the variant subsampled.")
+    ] = None,
+    row_bound: Annotated[
+        float | None, typer.Option(help="Public bound on the number of rows.")
+    ] = None,
     test_noise: Annotated[
         float | None,
-        typer.Option(help="Deviation of the tested eigenvalue's noise, variant tested; the best by default."),
+        typer.Option(
+            help="Deviation of the tested eigenvalue's noise, variant tested; the best by default."
+        ),
     ] = None,
-    columns: Annotated[str | None, typer.Option(help="Columns to sketch, separated by commas; all by default.")] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Columns to sketch, separated by commas; all by default."),
+    ] = None,
 ) -> None:
     """Sketch a table: second moments, regression and principal components can be estimated from it.
 
@@ -38,9 +55,13 @@ def sketch(
     Example: gaussveil sketch in.csv --epsilon 1 --delta 1e-6 --row-norm 3 --n-components 64 --out out.npz
     """
     if n_components != "auto" and not n_components.isdecimal():
-        raise ParameterError(f"--n-components must be auto or a whole number. Got {n_components!r}.")
+        raise ParameterError(
+            f"--n-components must be auto or a whole number. Got {n_components!r}."
+        )
     if n_components == "auto" and row_bound is None:
-        raise ParameterError("--row-bound must be given with --n-components auto: a public bound on the number of rows")
+        raise ParameterError(
+            "--row-bound must be given with --n-components auto: a public bound on the number of rows"
+        )
     from gaussveil.mechanisms import PrivateSketch
 
     promise = asked.promise
@@ -55,10 +76,15 @@ def sketch(
         n_components=n_components if n_components == "auto" else int(n_components),
         columns=None if columns is None else tuple(listed(columns)),
     )
-    names = mechanism.columns or tuple(name for name in table.schema.names if name != asked.unit)
+    names = mechanism.columns or tuple(
+        name for name in table.schema.names if name != asked.unit
+    )
     plan = mechanism.plan(len(names))
     shown = ("components", "leverage", "ridge", "gaussian_gram_error")
-    answer: dict[str, object] = {"columns": plan.size, "gram_error": plan.gram_error(plan.row_bound or 0.0)}
+    answer: dict[str, object] = {
+        "columns": plan.size,
+        "gram_error": plan.gram_error(plan.row_bound or 0.0),
+    }
     answer |= {name: getattr(plan, name) for name in shown}
     lines = [
         f"plan: {plan.size} columns, {plan.components} components, leverage at most {digits(plan.leverage)}, "
@@ -69,8 +95,13 @@ def sketch(
         asked.check(out, endings=(".npz",))
         room = 8 * plan.size * plan.components + 256 * plan.size + 65536
         with release_files(out, room) as write:
-            release = mechanism.release(table, released=f"sketch of {table_name(asked.source)}")
+            release = mechanism.release(
+                table, released=f"sketch of {table_name(asked.source)}"
+            )
             write(release.value.to_bytes(), release.certificate)
-        answer |= {**release_facts(out, release.certificate), "ridge": release.value.ridge}
+        answer |= {
+            **release_facts(out, release.certificate),
+            "ridge": release.value.ridge,
+        }
         lines += release_lines(out, release.certificate)
     tell(answer, lines, json=asked.json)

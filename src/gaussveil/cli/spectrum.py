@@ -12,17 +12,35 @@ import typer
 
 from gaussveil.cli.files import check_targets
 from gaussveil.cli.options import Claim, Json, Plot, parse_claim
-from gaussveil.cli.output import DONE, NO, UNDECIDED, digits, print_json, print_line, print_table
+from gaussveil.cli.output import (
+    DONE,
+    NO,
+    UNDECIDED,
+    digits,
+    print_json,
+    print_line,
+    print_table,
+)
 from gaussveil.errors import ParameterError
 
 if TYPE_CHECKING:
     from gaussveil.spectrum import PrivacyLoss
 
 PairFile = Annotated[
-    Path, typer.Argument(metavar="PAIR", help="Pair of Gaussians in JSON, NPZ or CSV.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="PAIR",
+        help="Pair of Gaussians in JSON, NPZ or CSV.",
+        show_default=False,
+    ),
 ]
-PairFiles = Annotated[list[Path], typer.Argument(metavar="PAIR...", help="Pairs of Gaussians in JSON, NPZ or CSV.")]
-Times = Annotated[int, typer.Option(min=1, help="Compose the pair with itself this many times.")]
+PairFiles = Annotated[
+    list[Path],
+    typer.Argument(metavar="PAIR...", help="Pairs of Gaussians in JSON, NPZ or CSV."),
+]
+Times = Annotated[
+    int, typer.Option(min=1, help="Compose the pair with itself this many times.")
+]
 
 # How far a curve is drawn unless --epsilon-max says otherwise: deltas below this interest nobody.
 _SMALLEST_DRAWN_DELTA = 1e-10
@@ -30,8 +48,12 @@ _SMALLEST_DRAWN_DELTA = 1e-10
 
 def delta(
     pair: PairFile,
-    epsilon: Annotated[float, typer.Option(help="Privacy level at which to evaluate delta.")],
-    certified: Annotated[bool, typer.Option("--certified", help="Add the rigorous enclosure.")] = False,
+    epsilon: Annotated[
+        float, typer.Option(help="Privacy level at which to evaluate delta.")
+    ],
+    certified: Annotated[
+        bool, typer.Option("--certified", help="Add the rigorous enclosure.")
+    ] = False,
     times: Times = 1,
     json: Json = False,
 ) -> None:
@@ -40,7 +62,8 @@ def delta(
     Example: gaussveil delta pair.json --epsilon 1 --certified
     """
     loss = _read(pair, times)
-    forward, backward = float(loss.delta(epsilon)), float(loss.reversed().delta(epsilon))
+    forward = float(loss.delta(epsilon))
+    backward = float(loss.reversed().delta(epsilon))
     answer: dict[str, object] = {
         "pair": str(pair),
         "times": times,
@@ -55,14 +78,23 @@ def delta(
     if json:
         print_json(answer)
         return
-    rows = [("delta", str(answer["delta"])), ("  X against Y", str(forward)), ("  Y against X", str(backward))]
+    rows = [
+        ("delta", str(answer["delta"])),
+        ("  X against Y", str(forward)),
+        ("  Y against X", str(backward)),
+    ]
     if certified:
-        rows.append(("certified", f"[{answer['delta_lower']}, {answer['delta_upper']}]"))
+        rows.append(
+            ("certified", f"[{answer['delta_lower']}, {answer['delta_upper']}]")
+        )
     print_table(("", f"epsilon = {digits(epsilon)}"), rows, title=_title(pair, times))
 
 
 def epsilon(
-    pair: PairFile, delta: Annotated[float, typer.Option(help="Target delta.")], times: Times = 1, json: Json = False
+    pair: PairFile,
+    delta: Annotated[float, typer.Option(help="Target delta.")],
+    times: Times = 1,
+    json: Json = False,
 ) -> None:
     """Smallest epsilon at a given delta, rounded to the private side, the worse of both directions.
 
@@ -92,8 +124,12 @@ def curve(
     pairs: PairFiles,
     plot: Plot = None,
     times: Times = 1,
-    epsilon_max: Annotated[float | None, typer.Option(help="Right end; by default where delta is 1e-10.")] = None,
-    points: Annotated[int, typer.Option(min=2, max=10_000, help="Number of epsilons.")] = 101,
+    epsilon_max: Annotated[
+        float | None, typer.Option(help="Right end; by default where delta is 1e-10.")
+    ] = None,
+    points: Annotated[
+        int, typer.Option(min=2, max=10_000, help="Number of epsilons.")
+    ] = 101,
     json: Json = False,
 ) -> None:
     """Privacy curves delta(epsilon) of several pairs, both directions.
@@ -109,10 +145,17 @@ def curve(
         # Identical distributions have delta 0 everywhere; any range shows that.
         epsilon_max = max(reach) or 1.0
     if not 0.0 < epsilon_max < float("inf"):
-        raise ParameterError(f"--epsilon-max must be a positive number. Got {epsilon_max}.")
+        raise ParameterError(
+            f"--epsilon-max must be a positive number. Got {epsilon_max}."
+        )
     epsilons = np.linspace(0.0, epsilon_max, points)
-    names = [pair.stem if times == 1 else f"{pair.stem}, {times} times" for pair in pairs]
-    curves = [(name, loss.delta(epsilons), loss.reversed().delta(epsilons)) for name, loss in zip(names, losses)]
+    names = [
+        pair.stem if times == 1 else f"{pair.stem}, {times} times" for pair in pairs
+    ]
+    curves = [
+        (name, loss.delta(epsilons), loss.reversed().delta(epsilons))
+        for name, loss in zip(names, losses)
+    ]
     if plot is not None:
         from gaussveil.report.figures import privacy_curves, save
 
@@ -123,7 +166,11 @@ def curve(
                 "times": times,
                 "epsilon": epsilons.tolist(),
                 "curves": [
-                    {"pair": str(pair), "delta_x_y": forward.tolist(), "delta_y_x": backward.tolist()}
+                    {
+                        "pair": str(pair),
+                        "delta_x_y": forward.tolist(),
+                        "delta_y_x": backward.tolist(),
+                    }
                     for pair, (_, forward, backward) in zip(pairs, curves)
                 ],
                 "plot": None if plot is None else str(plot),
@@ -131,9 +178,15 @@ def curve(
         )
         return
     rows_shown = np.linspace(0, points - 1, min(points, 11)).round().astype(int)
-    columns = ["epsilon", *(f"{name} {way}" for name, _, _ in curves for way in ("X||Y", "Y||X"))]
+    columns = [
+        "epsilon",
+        *(f"{name} {way}" for name, _, _ in curves for way in ("X||Y", "Y||X")),
+    ]
     rows = [
-        [f"{epsilons[i]:.4g}", *(f"{float(values[i]):.6g}" for _, *both in curves for values in both)]
+        [
+            f"{epsilons[i]:.4g}",
+            *(f"{float(values[i]):.6g}" for _, *both in curves for values in both),
+        ]
         for i in rows_shown
     ]
     print_table(columns, rows)
@@ -150,9 +203,15 @@ def check(pair: PairFile, claim: Claim, times: Times = 1, json: Json = False) ->
     """
     claimed_epsilon, claimed_delta = parse_claim(claim)
     loss = _read(pair, times)
-    forward, backward = float(loss.delta(claimed_epsilon)), float(loss.reversed().delta(claimed_epsilon))
+    forward = float(loss.delta(claimed_epsilon))
+    backward = float(loss.reversed().delta(claimed_epsilon))
     lower, upper = _enclose(loss, claimed_epsilon)
-    verdict = "holds" if upper <= claimed_delta else "refuted" if lower > claimed_delta else "undecided"
+    if upper <= claimed_delta:
+        verdict = "holds"
+    elif lower > claimed_delta:
+        verdict = "refuted"
+    else:
+        verdict = "undecided"
     if json:
         print_json(
             {
@@ -175,8 +234,16 @@ def check(pair: PairFile, claim: Claim, times: Times = 1, json: Json = False) ->
             ("exact, Y against X", str(backward)),
             ("certified", f"[{lower}, {upper}]"),
         )
-        print_line(f"({digits(claimed_epsilon)}, {digits(claimed_delta)})-DP: ", verdict, colour)
-        print_table(("", f"epsilon = {digits(claimed_epsilon)}"), rows, title=_title(pair, times))
+        print_line(
+            f"({digits(claimed_epsilon)}, {digits(claimed_delta)})-DP: ",
+            verdict,
+            colour,
+        )
+        print_table(
+            ("", f"epsilon = {digits(claimed_epsilon)}"),
+            rows,
+            title=_title(pair, times),
+        )
     raise typer.Exit({"holds": DONE, "refuted": NO, "undecided": UNDECIDED}[verdict])
 
 
@@ -184,7 +251,9 @@ def _read(path: Path, times: int) -> PrivacyLoss:
     from gaussveil.report.pair_files import read_pair
 
     loss = read_pair(path)
-    return loss if times == 1 else loss**times
+    if times == 1:
+        return loss
+    return loss**times
 
 
 def _enclose(loss: PrivacyLoss, epsilon: float) -> tuple[float, float]:
@@ -194,4 +263,6 @@ def _enclose(loss: PrivacyLoss, epsilon: float) -> tuple[float, float]:
 
 
 def _title(path: Path, times: int) -> str:
-    return str(path) if times == 1 else f"{path}, composed {times} times"
+    if times == 1:
+        return str(path)
+    return f"{path}, composed {times} times"

@@ -26,7 +26,13 @@ from gaussveil.cli.output import EXIT_CODE_HELP, tell
 from gaussveil.cli.stream_run import FleetTransport, run
 from gaussveil.cli.stream_spark import spark
 from gaussveil.cli.stream_total import total
-from gaussveil.cli.tables import Engine, EngineOption, HomesTable, TableAddress, local_file
+from gaussveil.cli.tables import (
+    Engine,
+    EngineOption,
+    HomesTable,
+    TableAddress,
+    local_file,
+)
 from gaussveil.errors import GaussveilError, ParameterError
 
 if TYPE_CHECKING:
@@ -34,7 +40,10 @@ if TYPE_CHECKING:
     from gaussveil.mechanisms import MeterStream
 
 stream_app = typer.Typer(
-    name="stream", help="Private meter streams: design and run.", epilog=EXIT_CODE_HELP, no_args_is_help=True
+    name="stream",
+    help="Private meter streams: design and run.",
+    epilog=EXIT_CODE_HELP,
+    no_args_is_help=True,
 )
 stream_app.command("run", epilog=EXIT_CODE_HELP)(run)
 stream_app.command("spark", epilog=EXIT_CODE_HELP)(spark)
@@ -44,15 +53,33 @@ stream_app.command("total", epilog=EXIT_CODE_HELP)(total)
 @stream_app.command("fleet", epilog=EXIT_CODE_HELP)
 @with_options
 def fleet(
-    folder: Annotated[Path, typer.Argument(help="Folder of the durable state; made at the first start.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(help="Folder of the durable state; made at the first start."),
+    ],
     transport: FleetTransport,
-    meters: Annotated[Path | None, typer.Option(help="First start: file with one meter's name per line.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="First start: the promise.")] = None,
-    delta: Annotated[float | None, typer.Option(help="First start: the promise.")] = None,
-    sample_period: Annotated[str, typer.Option(help="First start: length of a period.")] = "15min",
-    home: Annotated[str, typer.Option(help="First start: for how long one home is hidden.")] = "1d",
-    limit: Annotated[float, typer.Option(help="First start: kW that a reading is clipped to.")] = 10.0,
-    name: Annotated[str, typer.Option(help="First start: name of the fleet in answers and topics.")] = "fleet",
+    meters: Annotated[
+        Path | None,
+        typer.Option(help="First start: file with one meter's name per line."),
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="First start: the promise.")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="First start: the promise.")
+    ] = None,
+    sample_period: Annotated[
+        str, typer.Option(help="First start: length of a period.")
+    ] = "15min",
+    home: Annotated[
+        str, typer.Option(help="First start: for how long one home is hidden.")
+    ] = "1d",
+    limit: Annotated[
+        float, typer.Option(help="First start: kW that a reading is clipped to.")
+    ] = 10.0,
+    name: Annotated[
+        str, typer.Option(help="First start: name of the fleet in answers and topics.")
+    ] = "fleet",
     ledger: PayingLedger = None,
     account: PayingAccount = None,
 ) -> None:
@@ -69,11 +96,18 @@ def fleet(
     if meters is None:
         gateway = FleetGateway(folder)
     elif epsilon is None or delta is None:
-        raise ParameterError("--meters must come with --epsilon and --delta: the promise of the first start")
+        raise ParameterError(
+            "--meters must come with --epsilon and --delta: the promise of the first start"
+        )
     else:
         pays = paying_account(ledger, account)
         made = MeterFleet.design(
-            sample_period=sample_period, epsilon=epsilon, delta=delta, home=home, limits=(0.0, limit), account=pays
+            sample_period=sample_period,
+            epsilon=epsilon,
+            delta=delta,
+            home=home,
+            limits=(0.0, limit),
+            account=pays,
         )
         lines = meters.read_text(encoding="utf-8").splitlines()
         names = [line.strip() for line in lines if line.strip()]
@@ -86,30 +120,60 @@ def fleet(
 def design(
     table: HomesTable,
     history: TableAddress,
-    out: Annotated[Path, typer.Option(help="File of meters to write.", show_default=False, parser=Written())],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="File of meters to write.", show_default=False, parser=Written()
+        ),
+    ],
     epsilon: Epsilon,
     delta: Delta,
-    event_kw: Annotated[float | None, typer.Option(help="Hidden event: kW; needs --event-duration.")] = None,
-    event_duration: Annotated[str | None, typer.Option(help='Hidden event: duration, such as "1h".')] = None,
-    l2_ball: Annotated[float | None, typer.Option(help="Instead of an event: kW in l2 norm.")] = None,
+    event_kw: Annotated[
+        float | None, typer.Option(help="Hidden event: kW; needs --event-duration.")
+    ] = None,
+    event_duration: Annotated[
+        str | None, typer.Option(help='Hidden event: duration, such as "1h".')
+    ] = None,
+    l2_ball: Annotated[
+        float | None, typer.Option(help="Instead of an event: kW in l2 norm.")
+    ] = None,
     purpose: Annotated[
-        Literal["shape", "energy", "billing", "registers", "spectrum"], typer.Option(help="What the stream is for.")
+        Literal["shape", "energy", "billing", "registers", "spectrum"],
+        typer.Option(help="What the stream is for."),
     ] = "shape",
-    substitute: Annotated[float, typer.Option(help="Public reading, kW, that stands for a missing one.")] = 0.0,
-    spectrum_epsilon: Annotated[float | None, typer.Option(help="For spectrum: promise for the history.")] = None,
-    spectrum_delta: Annotated[float | None, typer.Option(help="For spectrum: promise for the history.")] = None,
-    spectrum_ball: Annotated[float | None, typer.Option(help="For spectrum: public radius B, kW^2 h.")] = None,
-    spectrum_points: Annotated[int, typer.Option(help="For spectrum: N, of N + 1 frequencies.")] = 288,
-    spectrum_correlation: Annotated[float, typer.Option(help="For spectrum: beta, of the noise's neighbours.")] = 0.0,
+    substitute: Annotated[
+        float, typer.Option(help="Public reading, kW, that stands for a missing one.")
+    ] = 0.0,
+    spectrum_epsilon: Annotated[
+        float | None, typer.Option(help="For spectrum: promise for the history.")
+    ] = None,
+    spectrum_delta: Annotated[
+        float | None, typer.Option(help="For spectrum: promise for the history.")
+    ] = None,
+    spectrum_ball: Annotated[
+        float | None, typer.Option(help="For spectrum: public radius B, kW^2 h.")
+    ] = None,
+    spectrum_points: Annotated[
+        int, typer.Option(help="For spectrum: N, of N + 1 frequencies.")
+    ] = 288,
+    spectrum_correlation: Annotated[
+        float, typer.Option(help="For spectrum: beta, of the noise's neighbours.")
+    ] = 0.0,
     spectrum_smoothing: Annotated[
-        tuple[float, float], typer.Option(help="For spectrum: gain and coefficient of the filter P.")
+        tuple[float, float],
+        typer.Option(help="For spectrum: gain and coefficient of the filter P."),
     ] = (1.0, 0.39),
     reduction: Annotated[
-        tuple[float, float], typer.Option(help="For spectrum: gain and coefficient of the low pass F.")
+        tuple[float, float],
+        typer.Option(help="For spectrum: gain and coefficient of the low pass F."),
     ] = (0.8, 0.314),
     ledger: Annotated[Path | None, typer.Option(help="Ledger file that pays.")] = None,
-    account: Annotated[str, typer.Option(help="Account of a meter; {meter} is its name.")] = "{meter}",
-    spectrum_account: Annotated[str, typer.Option(help="Account for the spectrum.")] = "{meter} spectrum",
+    account: Annotated[
+        str, typer.Option(help="Account of a meter; {meter} is its name.")
+    ] = "{meter}",
+    spectrum_account: Annotated[
+        str, typer.Option(help="Account for the spectrum.")
+    ] = "{meter} spectrum",
     engine: EngineOption = Engine.duckdb,
     force: Force = False,
     dry_run: DryRun = False,
@@ -129,20 +193,37 @@ def design(
     if (event_kw is None) != (event_duration is None):
         raise ParameterError("--event-kw and --event-duration must be given together")
     if out.exists() and not force and not dry_run:
-        raise ParameterError(f"{out} exists; its streams are paid for. Use --force to design them anew")
+        raise ParameterError(
+            f"{out} exists; its streams are paid for. Use --force to design them anew"
+        )
     # OUT.part becomes OUT once it is complete
-    check_targets(out, Path(f"{out}.part"), inputs=[local_file(history)], ledger=ledger, force=True)
+    check_targets(
+        out,
+        Path(f"{out}.part"),
+        inputs=[local_file(history)],
+        ledger=ledger,
+        force=True,
+    )
     readings = table.read(history, engine)
-    event = None if event_kw is None or event_duration is None else (event_kw, event_duration)
+    if event_kw is None or event_duration is None:
+        event = None
+    else:
+        event = (event_kw, event_duration)
     period = readings.step_minutes / 60
 
     def pays(template: str, meter: str) -> Account | None:
-        return None if ledger is None else Account(ledger, template.replace("{meter}", meter))
+        if ledger is None:
+            return None
+        return Account(ledger, template.replace("{meter}", meter))
 
     def made(meter: str, row: int) -> MeterStream:
         private = None
         if purpose == "spectrum":
-            if spectrum_epsilon is None or spectrum_delta is None or spectrum_ball is None:
+            if (
+                spectrum_epsilon is None
+                or spectrum_delta is None
+                or spectrum_ball is None
+            ):
                 raise ParameterError(
                     "--purpose spectrum needs --spectrum-epsilon, --spectrum-delta and --spectrum-ball"
                 )
@@ -158,7 +239,9 @@ def design(
                 account=pays(spectrum_account, meter),
             )
             if dry_run:
-                raise ParameterError("--dry-run cannot plan a spectrum: its filters need the private spectrum")
+                raise ParameterError(
+                    "--dry-run cannot plan a spectrum: its filters need the private spectrum"
+                )
         return MeterStream.design(
             sample_period=period,
             epsilon=epsilon,
@@ -180,7 +263,10 @@ def design(
         streams = [(name, made(name, row)) for row, name in enumerate(names)]
     else:  # the design is public and the same for all
         first = made(names[0], 0).design_
-        streams = [(name, MeterStream(design=first, account=pays(account, name))) for name in names]
+        streams = [
+            (name, MeterStream(design=first, account=pays(account, name)))
+            for name in names
+        ]
     plan = streams[0][1].plan()
     if not dry_run:
         _open_all(streams, out)
@@ -196,8 +282,15 @@ def design(
         "account": None if ledger is None else account,
         "out": None if dry_run else str(out),
     }
-    ending = "nothing was spent" if dry_run else f"wrote {out}" + ("" if ledger else ", not recorded")
-    tell(answer, [*f"{len(streams)} meters: {plan}".splitlines(), ending], json=json_output)
+    if dry_run:
+        ending = "nothing was spent"
+    else:
+        ending = f"wrote {out}" + ("" if ledger else ", not recorded")
+    tell(
+        answer,
+        [*f"{len(streams)} meters: {plan}".splitlines(), ending],
+        json=json_output,
+    )
 
 
 def _open_all(streams: Sequence[tuple[str, MeterStream]], out: Path) -> None:

@@ -30,31 +30,67 @@ FileFormat = Literal["json", "csv", "parquet"]
 def spark(
     meters: MetersFile,
     checkpoint: Annotated[
-        str, typer.Option(help="Folder of the stream's state; a later run continues there.", show_default=False)
+        str,
+        typer.Option(
+            help="Folder of the stream's state; a later run continues there.",
+            show_default=False,
+        ),
     ],
     source: Annotated[
-        str | None, typer.Option("--input", help="Folder into which files of readings (meter, seq, kw) are moved.")
+        str | None,
+        typer.Option(
+            "--input",
+            help="Folder into which files of readings (meter, seq, kw) are moved.",
+        ),
     ] = None,
-    input_format: Annotated[FileFormat, typer.Option("--format", help="Of the files of readings.")] = "json",
-    out: Annotated[str | None, typer.Option(help="Folder of private readings to write, exactly once.")] = None,
-    out_format: Annotated[FileFormat, typer.Option(help="Of the files in OUT.")] = "parquet",
-    kafka: Annotated[str | None, typer.Option(help="Kafka's brokers, host:port,...; needs Spark's connector.")] = None,
+    input_format: Annotated[
+        FileFormat, typer.Option("--format", help="Of the files of readings.")
+    ] = "json",
+    out: Annotated[
+        str | None,
+        typer.Option(help="Folder of private readings to write, exactly once."),
+    ] = None,
+    out_format: Annotated[
+        FileFormat, typer.Option(help="Of the files in OUT.")
+    ] = "parquet",
+    kafka: Annotated[
+        str | None,
+        typer.Option(help="Kafka's brokers, host:port,...; needs Spark's connector."),
+    ] = None,
     topic: Annotated[
-        str | None, typer.Option(help="Kafka topic of readings, keyed by meter, instead of --input.")
+        str | None,
+        typer.Option(
+            help="Kafka topic of readings, keyed by meter, instead of --input."
+        ),
     ] = None,
     private_topic: Annotated[
-        str | None, typer.Option(help="Kafka topic of private readings, instead of --out.")
+        str | None,
+        typer.Option(help="Kafka topic of private readings, instead of --out."),
     ] = None,
     option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Spark's own option, as kafka.security.protocol=SSL.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Spark's own option, as kafka.security.protocol=SSL.",
+        ),
     ] = None,
     options: Annotated[
-        Path | None, typer.Option(help="JSON file of Spark's options: passwords belong there, not on this line.")
+        Path | None,
+        typer.Option(
+            help="JSON file of Spark's options: passwords belong there, not on this line."
+        ),
     ] = None,
-    master: Annotated[str | None, typer.Option(help="Spark's master; GAUSSVEIL_SPARK_MASTER by default.")] = None,
-    key: Annotated[Path | None, typer.Option(help="Secret key; METERS.key by default.")] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(help="Spark's master; GAUSSVEIL_SPARK_MASTER by default."),
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="Secret key; METERS.key by default.")
+    ] = None,
     reset_from: ResetFrom = None,
-    once: Annotated[bool, typer.Option("--once", help="Answer what is there, then end.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Answer what is there, then end.")
+    ] = False,
     metrics: MetricsSeconds = 60.0,
     json: Json = False,
 ) -> None:
@@ -66,8 +102,14 @@ def spark(
     Example: gaussveil stream spark meter.json --input readings --out private --checkpoint checkpoint --once
     """
     given = given_options(option or [], options)
-    _check_ends(kafka, {"--input": source, "--topic": topic}, {"--out": out, "--private-topic": private_topic})
-    source, out, checkpoint = _absolute(source), _absolute(out), _absolute(checkpoint) or ""
+    _check_ends(
+        kafka,
+        {"--input": source, "--topic": topic},
+        {"--out": out, "--private-topic": private_topic},
+    )
+    source = _absolute(source)
+    out = _absolute(out)
+    checkpoint = _absolute(checkpoint) or ""
     _check_folders(source, out, checkpoint)
 
     from gaussveil.engines.location import spoken_name
@@ -76,26 +118,52 @@ def spark(
 
     if source is not None and "://" not in source:
         check_files(source, input_format, given)
-    stream = SparkStream(meters, checkpoint, master=master, key_file=key, reset_from=reset_from)
+    stream = SparkStream(
+        meters, checkpoint, master=master, key_file=key, reset_from=reset_from
+    )
     with _startable():
         if source is not None:
             readings = folder_readings(stream.session, source, input_format, given)
         else:
             readings = stream.kafka_readings(str(kafka), str(topic), given)
         private = stream.private(readings, payloads=out is None)
-        trigger = {"availableNow": True} if once else None
-        if out is not None:
-            query = stream.start(private, out_format, trigger=trigger, path=out, header=True)  # of CSV
+        if once:
+            trigger = {"availableNow": True}
         else:
-            secured = {name: value for name, value in given.items() if name.startswith("kafka.")}
-            target = {"kafka.bootstrap.servers": str(kafka), "topic": str(private_topic)}
-            query = stream.start(private, "kafka", trigger=trigger, **{**secured, **target})
+            trigger = None
+        if out is not None:
+            query = stream.start(
+                private, out_format, trigger=trigger, path=out, header=True
+            )  # of CSV
+        else:
+            secured = {
+                name: value
+                for name, value in given.items()
+                if name.startswith("kafka.")
+            }
+            target = {
+                "kafka.bootstrap.servers": str(kafka),
+                "topic": str(private_topic),
+            }
+            query = stream.start(
+                private, "kafka", trigger=trigger, **{**secured, **target}
+            )
     _serve(query, metrics)
-    place = spoken_name(out) if out is not None else f"topic {private_topic}"
+    if out is not None:
+        place = spoken_name(out)
+    else:
+        place = f"topic {private_topic}"
     latest: Any = query.lastProgress
-    batch = None if latest is None else latest["batchId"]
+    if latest is None:
+        batch = None
+    else:
+        batch = latest["batchId"]
     answer = {"out": place, "checkpoint": spoken_name(checkpoint), "last_batch": batch}
-    tell(answer, [f"private readings are in {place}; run it again to continue"], json=json)
+    tell(
+        answer,
+        [f"private readings are in {place}; run it again to continue"],
+        json=json,
+    )
 
 
 @contextmanager
@@ -117,7 +185,10 @@ def _serve(query: StreamingQuery, metrics: float) -> None:
     from pyspark.errors import PySparkException
 
     stopped = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {
+        number: signal.signal(number, lambda *_: stopped.set())
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
     spoken = time.monotonic()
     try:
         while not query.awaitTermination(1):
@@ -126,7 +197,10 @@ def _serve(query: StreamingQuery, metrics: float) -> None:
             elif 0 < metrics <= time.monotonic() - spoken:
                 spoken = time.monotonic()
                 if (latest := query.lastProgress) is not None:
-                    told = {"batch": latest["batchId"], "readings_per_second": latest["processedRowsPerSecond"]}
+                    told = {
+                        "batch": latest["batchId"],
+                        "readings_per_second": latest["processedRowsPerSecond"],
+                    }
                     print(json_format.dumps(told), file=sys.stderr, flush=True)
     except PySparkException as error:
         # Spark's own words may quote a reading.
@@ -145,40 +219,64 @@ def given_options(pairs: list[str], file: Path | None) -> dict[str, str]:
     found: dict[str, str] = {}
     if file is not None:
         content = read_json(file)
-        if not isinstance(content, dict) or not all(isinstance(value, str) for value in content.values()):
+        if not isinstance(content, dict) or not all(
+            isinstance(value, str) for value in content.values()
+        ):
             raise FormatError(f"{file}: options are one JSON object of texts")
         found = dict(content)
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (name and equals):
-            raise ParameterError("--option must be NAME=VALUE, as in --option maxFilesPerTrigger=1")
+            raise ParameterError(
+                "--option must be NAME=VALUE, as in --option maxFilesPerTrigger=1"
+            )
         found[name] = value
     return found
 
 
-def _check_ends(kafka: str | None, sources: Mapping[str, str | None], targets: Mapping[str, str | None]) -> None:
+def _check_ends(
+    kafka: str | None,
+    sources: Mapping[str, str | None],
+    targets: Mapping[str, str | None],
+) -> None:
     """One source, one target, and brokers exactly where a topic is named."""
     for ends in (sources, targets):
         if sum(value is not None for value in ends.values()) != 1:
-            raise ParameterError(f"give exactly one of {' and '.join(ends)}: a folder, or a topic of Kafka")
+            raise ParameterError(
+                f"give exactly one of {' and '.join(ends)}: a folder, or a topic of Kafka"
+            )
     topics = sources["--topic"] is not None or targets["--private-topic"] is not None
     if topics != (kafka is not None):
-        raise ParameterError("--kafka names the brokers of --topic and --private-topic: give them together")
+        raise ParameterError(
+            "--kafka names the brokers of --topic and --private-topic: give them together"
+        )
 
 
 def _check_folders(source: str | None, out: str | None, checkpoint: str) -> None:
     from gaussveil.engines.location import refuse_wildcards
 
     if source is not None and "://" not in source and not os.path.isdir(source):
-        raise SourceError(f"{source}: is no folder; --input names the folder into which files of readings are moved")
+        raise SourceError(
+            f"{source}: is no folder; --input names the folder into which files of readings are moved"
+        )
     # Spark takes these for patterns: it would read other folders, or none.
-    refuse_wildcards([place for place in (source, checkpoint) if place and "://" not in place], "*?[]{}\\")
+    refuse_wildcards(
+        [place for place in (source, checkpoint) if place and "://" not in place],
+        "*?[]{}\\",
+    )
     places = [place for place in (source, out, checkpoint) if place is not None]
     for place in places:
-        if any(other is not place and f"{other}/".startswith(f"{place}/") for other in places):
-            raise ParameterError("--input, --out and --checkpoint must be folders of their own, none inside another")
+        if any(
+            other is not place and f"{other}/".startswith(f"{place}/")
+            for other in places
+        ):
+            raise ParameterError(
+                "--input, --out and --checkpoint must be folders of their own, none inside another"
+            )
 
 
 def _absolute(place: str | None) -> str | None:
     """Java keeps the folder it was started in, whatever this process does later."""
-    return place if place is None or "://" in place else os.path.abspath(place)
+    if place is None or "://" in place:
+        return place
+    return os.path.abspath(place)

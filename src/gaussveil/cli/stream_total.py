@@ -15,20 +15,44 @@ from gaussveil.errors import ParameterError
 
 @with_options
 def total(
-    folder: Annotated[Path, typer.Argument(help="Folder of the durable state; made at the first start.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(help="Folder of the durable state; made at the first start."),
+    ],
     transport: FleetTransport,
-    meters: Annotated[Path | None, typer.Option(help="First start: file with one meter's name per line.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="First start: the promise.")] = None,
-    delta: Annotated[float | None, typer.Option(help="First start: the promise.")] = None,
-    steps: Annotated[int, typer.Option(help="First start: readings of a meter that are covered.")] = 8784,
-    every: Annotated[
-        str | None, typer.Option(help="First start: begin a new total after so long, such as 28d.")
+    meters: Annotated[
+        Path | None,
+        typer.Option(help="First start: file with one meter's name per line."),
     ] = None,
-    takes: Annotated[int, typer.Option(help="First start: readings of one meter that may change.")] = 1,
-    separation: Annotated[int, typer.Option(help="First start: how many readings these are apart, at least.")] = 1,
-    sample_period: Annotated[str, typer.Option(help="First start: length of a period.")] = "1h",
-    limit: Annotated[float, typer.Option(help="First start: what a reading is clipped to.")] = 10.0,
-    name: Annotated[str, typer.Option(help="First start: name of the total in answers and topics.")] = "total",
+    epsilon: Annotated[
+        float | None, typer.Option(help="First start: the promise.")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="First start: the promise.")
+    ] = None,
+    steps: Annotated[
+        int, typer.Option(help="First start: readings of a meter that are covered.")
+    ] = 8784,
+    every: Annotated[
+        str | None,
+        typer.Option(help="First start: begin a new total after so long, such as 28d."),
+    ] = None,
+    takes: Annotated[
+        int, typer.Option(help="First start: readings of one meter that may change.")
+    ] = 1,
+    separation: Annotated[
+        int,
+        typer.Option(help="First start: how many readings these are apart, at least."),
+    ] = 1,
+    sample_period: Annotated[
+        str, typer.Option(help="First start: length of a period.")
+    ] = "1h",
+    limit: Annotated[
+        float, typer.Option(help="First start: what a reading is clipped to.")
+    ] = 10.0,
+    name: Annotated[
+        str, typer.Option(help="First start: name of the total in answers and topics.")
+    ] = "total",
     ledger: PayingLedger = None,
     account: PayingAccount = None,
 ) -> None:
@@ -45,7 +69,9 @@ def total(
     if meters is None:
         gateway = FleetGateway(folder)
     elif epsilon is None or delta is None:
-        raise ParameterError("--meters must come with --epsilon and --delta: the promise of the first start")
+        raise ParameterError(
+            "--meters must come with --epsilon and --delta: the promise of the first start"
+        )
     else:
         made = RunningTotal(
             steps=steps,

@@ -12,25 +12,63 @@ from gaussveil.errors import PUBLISHED, MissingDependencyError
 
 
 def study(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Which study; 'list' shows them all.")] = "list",
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Which study; 'list' shows them all.")
+    ] = "list",
     data: Annotated[
-        Path | None, typer.Option(help="Folder of the real data sets; GAUSSVEIL_DATA otherwise.", file_okay=False)
+        Path | None,
+        typer.Option(
+            help="Folder of the real data sets; GAUSSVEIL_DATA otherwise.",
+            file_okay=False,
+        ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder in which study-NAME is made.", file_okay=False)] = Path("out"),
-    full: Annotated[bool, typer.Option("--full/--quick", help="The papers' own sizes, or within minutes.")] = False,
-    tiny: Annotated[bool, typer.Option("--tiny", hidden=True, help="As small as it gets, for tests.")] = False,
-    steps: Annotated[str | None, typer.Option(help="Only these steps of a study, separated by commas.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all draws: studies are repeatable, releases never.")] = 0,
-    cache: Annotated[Path | None, typer.Option(help="Folder of results kept by content.", file_okay=False)] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Compute everything anew, keep nothing.")] = False,
+    out: Annotated[
+        Path, typer.Option(help="Folder in which study-NAME is made.", file_okay=False)
+    ] = Path("out"),
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full/--quick", help="The papers' own sizes, or within minutes."
+        ),
+    ] = False,
+    tiny: Annotated[
+        bool,
+        typer.Option("--tiny", hidden=True, help="As small as it gets, for tests."),
+    ] = False,
+    steps: Annotated[
+        str | None,
+        typer.Option(help="Only these steps of a study, separated by commas."),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Seed of all draws: studies are repeatable, releases never."
+        ),
+    ] = 0,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Folder of results kept by content.", file_okay=False),
+    ] = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Compute everything anew, keep nothing.")
+    ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="--full: go on from the pieces that an interrupted run left in the cache.")
+        bool,
+        typer.Option(
+            "--resume",
+            help="--full: go on from the pieces that an interrupted run left in the cache.",
+        ),
     ] = False,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that share trials; all cores by default.")
+        int | None,
+        typer.Option(min=1, help="Processes that share trials; all cores by default."),
     ] = None,
     install_peers: Annotated[
-        bool, typer.Option("--install-peers", help="peers: make environments of other libraries that are missing.")
+        bool,
+        typer.Option(
+            "--install-peers",
+            help="peers: make environments of other libraries that are missing.",
+        ),
     ] = False,
     json: Json = False,
 ) -> None:
@@ -41,13 +79,35 @@ def study(
 
     Example: gaussveil study list
     """
-    size: dict[str, Any] = {"full": full, "tiny": tiny, "seed": seed, "resume": resume, "workers": workers}
-    chosen = None if steps is None else steps.split(",")
+    size: dict[str, Any] = {
+        "full": full,
+        "tiny": tiny,
+        "seed": seed,
+        "resume": resume,
+        "workers": workers,
+    }
+    if steps is None:
+        chosen = None
+    else:
+        chosen = steps.split(",")
     try:
         from gaussveil_studies.command import answer
 
-        answer(name, data, out, chosen, **size, cache=cache, no_cache=no_cache, install_peers=install_peers, json=json)
+        answer(
+            name,
+            data,
+            out,
+            chosen,
+            **size,
+            cache=cache,
+            no_cache=no_cache,
+            install_peers=install_peers,
+            json=json,
+        )
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        command = "pip install gaussveil-studies" if PUBLISHED else "pip install ./studies in a checkout of gaussveil"
+        if PUBLISHED:
+            command = "pip install gaussveil-studies"
+        else:
+            command = "pip install ./studies in a checkout of gaussveil"
         raise MissingDependencyError(f"study needs {missing}: {command}") from None

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 Out = Annotated[
     Path,
     typer.Option(
-        help="File to write: .csv or .parquet.", show_default=False, parser=options.Written(".csv", ".parquet")
+        help="File to write: .csv or .parquet.",
+        show_default=False,
+        parser=options.Written(".csv", ".parquet"),
     ),
 ]
 Texts = list[str] | None
@@ -37,25 +39,47 @@ ROWS_UNKNOWN = 2**17  # for which room is kept where the release itself says how
 def synthesise(
     asked: AskedByUnit,
     out: Out,
-    between: Annotated[Texts, typer.Option(help="Public range of a column: age:0,120; may be repeated.")] = None,
-    values: Annotated[Texts, typer.Option(help="Public values of a column: ward:A|B|C; may be repeated.")] = None,
-    bounds: Annotated[
-        str | None, typer.Option(help="auto: learn ranges and values that are not given, within the budget.")
+    between: Annotated[
+        Texts,
+        typer.Option(help="Public range of a column: age:0,120; may be repeated."),
     ] = None,
-    label: Annotated[str | None, typer.Option(help="Column of few values that all others are described by.")] = None,
+    values: Annotated[
+        Texts,
+        typer.Option(help="Public values of a column: ward:A|B|C; may be repeated."),
+    ] = None,
+    bounds: Annotated[
+        str | None,
+        typer.Option(
+            help="auto: learn ranges and values that are not given, within the budget."
+        ),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(help="Column of few values that all others are described by."),
+    ] = None,
     columns: options.Columns = None,
-    count: Annotated[int | None, typer.Option("-n", "--count", help="Rows to draw; about as many by default.")] = None,
+    count: Annotated[
+        int | None,
+        typer.Option("-n", "--count", help="Rows to draw; about as many by default."),
+    ] = None,
     rows: Annotated[
-        int | None, typer.Option(help="About how many rows the table has, if public: too few are refused beforehand.")
+        int | None,
+        typer.Option(
+            help="About how many rows the table has, if public: too few are refused beforehand."
+        ),
     ] = None,
     summary: Annotated[
         Path | None,
-        typer.Option(help="What the rows say, with intervals: a CSV file.", parser=options.Written(".csv")),
+        typer.Option(
+            help="What the rows say, with intervals: a CSV file.",
+            parser=options.Written(".csv"),
+        ),
     ] = None,
     picture: Annotated[
         Path | None,
         typer.Option(
-            help="Private and synthetic table side by side: for the owner alone.", parser=options.Written(*FORMATS)
+            help="Private and synthetic table side by side: for the owner alone.",
+            parser=options.Written(*FORMATS),
         ),
     ] = None,
 ) -> None:
@@ -76,7 +100,10 @@ def synthesise(
     synthetic = SyntheticTable(
         **asked.promise,
         columns=None if columns is None else options.listed(columns),
-        between={name: tuple(ends.split(",")) for name, ends in _named("--between", between, "age:0,120")},
+        between={
+            name: tuple(ends.split(","))
+            for name, ends in _named("--between", between, "age:0,120")
+        },
         values=_typed(source.schema, dict(_named("--values", values, "ward:A|B|C"))),
         bounds=bounds,
         label=label,
@@ -88,14 +115,18 @@ def synthesise(
         model = release.value
         assert model.quality is not None
         drawn = model.sample(count, anyway=True)
-        drawn = drawn if model.quality.usable else drawn.slice(0, 0)
+        if not model.quality.usable:
+            drawn = drawn.slice(0, 0)
         write(encoded(drawn, out.suffix.lower()), release.certificate)
     if summary is not None:
         _write_summary(synthetic, drawn, summary)
     if picture is not None:
         _write_picture(source, drawn, model, picture)
     distance = model.quality.mean_gap
-    facts = release_facts(out, release.certificate) | {"rows": drawn.num_rows, "columns": drawn.column_names}
+    facts = release_facts(out, release.certificate) | {
+        "rows": drawn.num_rows,
+        "columns": drawn.column_names,
+    }
     facts |= {"expected_distance": distance, "advice": list(model.quality.advice)}
     lines = release_lines(out, release.certificate, f"{drawn.num_rows} rows of nobody")
     lines += [
@@ -110,7 +141,9 @@ def _write_summary(synthetic: SyntheticTable, rows: pa.Table, path: Path) -> Non
     path.write_bytes(encoded(synthetic.summary(rows), ".csv"))
 
 
-def _write_picture(source: Source, rows: pa.Table, model: SyntheticModel, path: Path) -> None:
+def _write_picture(
+    source: Source, rows: pa.Table, model: SyntheticModel, path: Path
+) -> None:
     """A picture of the private rows beside the drawn ones; nobody else may read the file."""
     from gaussveil.files import PRIVATE
     from gaussveil.report.figures import save
@@ -147,5 +180,8 @@ def _typed(schema: pa.Schema, listed: dict[str, str]) -> dict[str, list[Any]]:
     """Listed values in their columns' own types."""
     from gaussveil.mechanisms.mixture.records import classes_from_words
 
-    words = {name: [word.strip() for word in text.split("|")] for name, text in listed.items()}
+    words = {
+        name: [word.strip() for word in text.split("|")]
+        for name, text in listed.items()
+    }
     return {name: classes_from_words(schema, name, one) for name, one in words.items()}

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from gaussveil.statistics import Source
     from gaussveil.timeseries import Readings
 
-TABLE_HELP = "Table: .parquet, .csv, .xlsx, .arrow, .npy, folder, database#table or URL."
+TABLE_HELP = (
+    "Table: .parquet, .csv, .xlsx, .arrow, .npy, folder, database#table or URL."
+)
 
 OWN_PROGRESS = ("query", "demo", "spark")  # commands that show how far they are
 
@@ -42,7 +44,9 @@ FILE_OPTIONS = {
     "missing": "Marks of missing cells and sentinels, such as -999 or -999,NA.",
     "schema": "File of the table's form, as `gaussveil schema` writes it.",
 }
-TableAddress = Annotated[str, typer.Argument(metavar="IN", help=TABLE_HELP, show_default=False)]
+TableAddress = Annotated[
+    str, typer.Argument(metavar="IN", help=TABLE_HELP, show_default=False)
+]
 TABLES = (".parquet", ".csv", ".csv.gz")
 MARK_OF_A_NUMBER = re.compile(r"[+-]?(\d+[.]?\d*|[.]\d+)([eE][+-]?\d+)?")
 HIGHEST_MEDIAN_KW = 50.0  # no town of homes draws more; watts taken for kilowatts do
@@ -56,7 +60,11 @@ class Engine(StrEnum):
 
 
 EngineOption = Annotated[
-    Engine, typer.Option("--engine", help="What reads the table: here, or Spark (GAUSSVEIL_SPARK_MASTER).")
+    Engine,
+    typer.Option(
+        "--engine",
+        help="What reads the table: here, or Spark (GAUSSVEIL_SPARK_MASTER).",
+    ),
 ]
 
 
@@ -79,20 +87,34 @@ def open_table(address: str, engine: Engine) -> Source:
     if Path(address).suffix.lower() != ".npy":
         table = open_source(address, engine)
         if table.found_form:
-            print(printable(f"{table_name(address)}: read as {table.dialect.all_words()}"), file=sys.stderr)
+            print(
+                printable(
+                    f"{table_name(address)}: read as {table.dialect.all_words()}"
+                ),
+                file=sys.stderr,
+            )
             pinned = f"gaussveil schema {spoken(address)} --out {PROJECT_FILE}"
-            print(printable(f"this form was read off the file; to pin it: {pinned}"), file=sys.stderr)
+            print(
+                printable(f"this form was read off the file; to pin it: {pinned}"),
+                file=sys.stderr,
+            )
         return cast("Source", table)
     if engine is not Engine.duckdb:
-        raise ParameterError(f"--engine {engine.value} reads tables, not an .npy array; leave the option out")
+        raise ParameterError(
+            f"--engine {engine.value} reads tables, not an .npy array; leave the option out"
+        )
     try:
-        return as_source(_without_marks(np.load(address, mmap_mode="r", allow_pickle=False)))
+        return as_source(
+            _without_marks(np.load(address, mmap_mode="r", allow_pickle=False))
+        )
     except OSError as error:
         raise SourceError(
             f"{local_file(address) or table_name(address)}: cannot be read ({error.strerror or 'not such a file'})"
         ) from None
     except (ValueError, EOFError):
-        raise FormatError(f"{address}: not an .npy file of plain numbers; write it with numpy.save") from None
+        raise FormatError(
+            f"{address}: not an .npy file of plain numbers; write it with numpy.save"
+        ) from None
 
 
 def _without_marks(array: Any) -> Any:
@@ -101,7 +123,9 @@ def _without_marks(array: Any) -> Any:
 
     from gaussveil.engines.form import given_form
 
-    marks = [float(mark) for mark in given_form().missing if MARK_OF_A_NUMBER.fullmatch(mark)]
+    marks = [
+        float(mark) for mark in given_form().missing if MARK_OF_A_NUMBER.fullmatch(mark)
+    ]
     if not marks or array.dtype.kind not in "biuf":
         return array
     return np.where(np.isin(array, marks), np.nan, array)
@@ -126,26 +150,47 @@ def with_file_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def reading(**given: Any) -> None:
-        said = {f"GAUSSVEIL_{name.upper()}": value for name in names if (value := given.pop(name)) is not None}
+        said = {
+            f"GAUSSVEIL_{name.upper()}": value
+            for name in names
+            if (value := given.pop(name)) is not None
+        }
         if (project := Path.cwd() / PROJECT_FILE).is_file():
             said["GAUSSVEIL_PROJECT"] = str(project)
         before = {name: os.environ.get(name) for name in said}
         os.environ.update(said)
-        own = command.__name__ in OWN_PROGRESS or given.get("json") or given.get("json_output")
+        own = (
+            command.__name__ in OWN_PROGRESS
+            or given.get("json")
+            or given.get("json_output")
+        )
         try:
-            if isinstance(address := given.get("source", given.get("history", given.get("data"))), str | Path):
+            if isinstance(
+                address := given.get("source", given.get("history", given.get("data"))),
+                str | Path,
+            ):
                 require_named(local_file(str(address)), given)
             with waiting(sys.stderr.isatty() and not own):
                 command(**given)
         finally:
             for name, value in before.items():
-                os.environ.pop(name) if value is None else os.environ.update({name: value})
+                os.environ.pop(name) if value is None else os.environ.update(
+                    {name: value}
+                )
 
-    kinds = {name: Annotated[str | None, typer.Option(help=words)] for name, words in zip(names, FILE_OPTIONS.values())}
+    kinds = {
+        name: Annotated[str | None, typer.Option(help=words)]
+        for name, words in zip(names, FILE_OPTIONS.values())
+    }
     added = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kinds[name]) for name in names
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kinds[name]
+        )
+        for name in names
     ]
-    vars(reading)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), *added])
+    vars(reading)["__signature__"] = signature.replace(
+        parameters=[*signature.parameters.values(), *added]
+    )
     reading.__annotations__ = {**command.__annotations__, **kinds}
     return reading
 
@@ -160,7 +205,9 @@ def local_file(address: str) -> Path | None:
     place = address.removeprefix("file://")
     if "://" in place:
         return None
-    if may_hold_password(place) and not (os.path.exists(place) or glob.glob(place.partition("#")[0])):
+    if may_hold_password(place) and not (
+        os.path.exists(place) or glob.glob(place.partition("#")[0])
+    ):
         raise ParameterError(
             "IN is neither a file nor an address such as postgresql://host/db#table; it is not repeated here, since it "
             "may hold a password"
@@ -183,43 +230,70 @@ def read_table(address: str, engine: Engine, *, identified: str | None = None) -
     from gaussveil.engines.whole_files import read_parquet, require_fitting
 
     path = local_file(address)
-    if engine is not Engine.duckdb or path is None or not path.name.lower().endswith(TABLES):
+    if (
+        engine is not Engine.duckdb
+        or path is None
+        or not path.name.lower().endswith(TABLES)
+    ):
         return _named(open_table(address, engine), identified)
     try:
-        with path.open("rb"):  # an unreadable file fails here, with the system's own words
+        with path.open(
+            "rb"
+        ):  # an unreadable file fails here, with the system's own words
             if path.suffix.lower() == ".parquet":
                 return read_parquet(path)
     except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror or 'not such a file'})") from None
+        raise SourceError(
+            f"{path}: cannot be read ({error.strerror or 'not such a file'})"
+        ) from None
     require_fitting(str(path))
     return _named(open_table(address, engine), identified).table()
 
 
 def _named(table: Source, column: str | None) -> Source:
-    return table.identified(column) if column is not None and column in table.schema.names else table
+    if column is not None and column in table.schema.names:
+        return table.identified(column)
+    return table
 
 
 @dataclass(frozen=True)
 class HomesTable:
     """How a table holds the readings of homes."""
 
-    household: Annotated[str, typer.Option(help="Column that names the household (long table).")] = HOUSEHOLD
-    time: Annotated[str, typer.Option(help="Column of times; DAY+CLOCK joins a column of dates and one of times.")] = (
-        "time"
-    )
+    household: Annotated[
+        str, typer.Option(help="Column that names the household (long table).")
+    ] = HOUSEHOLD
+    time: Annotated[
+        str,
+        typer.Option(
+            help="Column of times; DAY+CLOCK joins a column of dates and one of times."
+        ),
+    ] = "time"
     power: Annotated[str, typer.Option(help="Column of power (long table).")] = "kw"
-    measured_in: Annotated[str, typer.Option("--in", help="Power is in kW or W, or energy per step in kWh or Wh.")] = (
-        "kW"
-    )
-    gaps: Annotated[Literal["refuse", "interpolate", "hold", "week"], typer.Option(help="Missing readings.")] = "refuse"
-    time_zone: Annotated[str | None, typer.Option(help="Zone of the wall clock, such as Europe/Zurich.")] = None
+    measured_in: Annotated[
+        str,
+        typer.Option(
+            "--in", help="Power is in kW or W, or energy per step in kWh or Wh."
+        ),
+    ] = "kW"
+    gaps: Annotated[
+        Literal["refuse", "interpolate", "hold", "week"],
+        typer.Option(help="Missing readings."),
+    ] = "refuse"
+    time_zone: Annotated[
+        str | None, typer.Option(help="Zone of the wall clock, such as Europe/Zurich.")
+    ] = None
 
     def read(self, address: str, engine: Engine) -> Readings:
         """The readings; refused where they are most likely in another unit."""
         from gaussveil.timeseries import read_readings
 
-        table, stated = read_table(address, engine, identified=self.household), vars(self)
-        found = readings_named([str(name) for name in table.schema.names], {name: stated[name] for name in READINGS})
+        table = read_table(address, engine, identified=self.household)
+        stated = vars(self)
+        found = readings_named(
+            [str(name) for name in table.schema.names],
+            {name: stated[name] for name in READINGS},
+        )
         readings = read_readings(table, **{**stated, **found})
         _check_unit(readings, self.measured_in)
         return readings

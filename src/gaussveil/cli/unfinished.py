@@ -29,7 +29,15 @@ from gaussveil.project_file import PROJECT_FILE
 if TYPE_CHECKING:
     from gaussveil.noise import Generator
 
-_TELLS_NOTHING = ("force", "json", "dry_run", "engine", "ledger", "release_id", "report")  # of what is released
+_TELLS_NOTHING = (
+    "force",
+    "json",
+    "dry_run",
+    "engine",
+    "ledger",
+    "release_id",
+    "report",
+)  # of what is released
 _CHUNK = 1 << 20
 _NOISE: ContextVar[Generator | None] = ContextVar("noise of this release", default=None)
 
@@ -52,8 +60,13 @@ def found_again(options: Mapping[str, Any]) -> Iterator[None]:
 
     paid = note.is_paid()
     if paid:
-        print(f"found again: release {note.identifier} was paid for before; it is finished", file=sys.stderr)
-    token = _NOISE.set(KeyedGenerator(note.key, note.digest.encode(), complete_labels=True))
+        print(
+            f"found again: release {note.identifier} was paid for before; it is finished",
+            file=sys.stderr,
+        )
+    token = _NOISE.set(
+        KeyedGenerator(note.key, note.digest.encode(), complete_labels=True)
+    )
     try:
         with release_id_given(note.identifier, repeatable=paid, value=note.seal):
             yield
@@ -92,12 +105,17 @@ class _Note:
     def of(cls, options: Mapping[str, Any]) -> _Note | None:
         """The note that a killed process left of this very release, else a new one; None where it cannot be had."""
         digest = _digest(options)
-        ledger = Path(options["ledger"]).resolve() if digest is not None else Path()
+        if digest is not None:
+            ledger = Path(options["ledger"]).resolve()
+        else:
+            ledger = Path()
         if digest is None or not ledger.is_file():
             return None
         place = ledger.with_name(f"{ledger.name}-unfinished-{digest[:24]}")
         try:
-            handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE)
+            handle = os.open(
+                place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE
+            )
         except OSError:  # in a folder that cannot be written: told at the debit
             return None
         try:
@@ -108,13 +126,21 @@ class _Note:
         wanted = options["release_id"]
         left = _read(handle)
         if left.get("release") != digest or wanted not in (None, left.get("id")):
-            left = {"release": digest, "id": wanted or uuid4().hex, "key": os.urandom(32).hex()}
+            left = {
+                "release": digest,
+                "id": wanted or uuid4().hex,
+                "key": os.urandom(32).hex(),
+            }
             os.ftruncate(handle, 0)
             os.pwrite(handle, json.dumps(left).encode(), 0)
             os.fsync(handle)
             sync_folder(place.parent)
-        note = cls(ledger, place, handle, digest, left["id"], bytes.fromhex(left["key"]))
-        if note.paid() is False:  # its id paid for another release, which may have been seen
+        note = cls(
+            ledger, place, handle, digest, left["id"], bytes.fromhex(left["key"])
+        )
+        if (
+            note.paid() is False
+        ):  # its id paid for another release, which may have been seen
             note.close(keep=False)
             return None
         return note
@@ -149,20 +175,37 @@ def _read(handle: int) -> dict[str, Any]:
         found = json.loads(os.pread(handle, 4096, 0) or b"{}")
     except ValueError:  # a crash cut it short, before the debit
         return {}
-    whole = isinstance(found, dict) and all(isinstance(found.get(name), str) for name in ("release", "id", "key"))
+    whole = isinstance(found, dict) and all(
+        isinstance(found.get(name), str) for name in ("release", "id", "key")
+    )
     return found if whole and len(found["key"]) == 64 else {}
 
 
 def _digest(options: Mapping[str, Any]) -> str | None:
     """What decides a release, all of it; None where that cannot be told, or where nothing is recorded."""
-    if None in (options.get("ledger"), options.get("account"), options.get("out")) or not _is_local(options):
+    if None in (
+        options.get("ledger"),
+        options.get("account"),
+        options.get("out"),
+    ) or not _is_local(options):
         return None
     from gaussveil import __version__
 
     found = hashlib.sha256()
-    environment = {name: value for name, value in os.environ.items() if name.startswith("GAUSSVEIL_")}
-    chosen = {name: value for name, value in options.items() if name not in _TELLS_NOTHING}
-    told = {"options": chosen, "environment": environment, "folder": os.getcwd(), "version": __version__}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("GAUSSVEIL_")
+    }
+    chosen = {
+        name: value for name, value in options.items() if name not in _TELLS_NOTHING
+    }
+    told = {
+        "options": chosen,
+        "environment": environment,
+        "folder": os.getcwd(),
+        "version": __version__,
+    }
     found.update(json.dumps(told, sort_keys=True, default=str).encode())
     try:
         for file in _files(options, environment):
@@ -187,9 +230,29 @@ def _files(options: Mapping[str, Any], environment: Mapping[str, str]) -> list[s
     from gaussveil.engines.location import locate
 
     source = str(options["source"]).removeprefix("file://")
-    tables = [source] if source.lower().endswith(".npy") else locate(source).files()
-    logs = [log for table in tables for log in (f"{table}-wal", f"{table}.wal") if os.path.isfile(log)]
-    named = [value for name, value in options.items() if isinstance(value, Path) and name not in ("out", "ledger")]
-    forms = [environment.get("GAUSSVEIL_SCHEMA"), environment.get("GAUSSVEIL_PROJECT"), PROJECT_FILE]
-    others = [str(file) for file in (*named, *forms) if file is not None and os.path.isfile(file)]
+    if source.lower().endswith(".npy"):
+        tables = [source]
+    else:
+        tables = locate(source).files()
+    logs = [
+        log
+        for table in tables
+        for log in (f"{table}-wal", f"{table}.wal")
+        if os.path.isfile(log)
+    ]
+    named = [
+        value
+        for name, value in options.items()
+        if isinstance(value, Path) and name not in ("out", "ledger")
+    ]
+    forms = [
+        environment.get("GAUSSVEIL_SCHEMA"),
+        environment.get("GAUSSVEIL_PROJECT"),
+        PROJECT_FILE,
+    ]
+    others = [
+        str(file)
+        for file in (*named, *forms)
+        if file is not None and os.path.isfile(file)
+    ]
     return [*tables, *logs, *dict.fromkeys(others)]

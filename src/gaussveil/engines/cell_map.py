@@ -41,14 +41,19 @@ def records(lines: str, dialect: Dialect, heads: Sequence[str]) -> str:
     if dialect.comment:
         conditions.append(f"NOT starts_with({LINE}, {literal(dialect.comment)})")
     split = f"SELECT {_cells(dialect.separator)} AS cells FROM {lines} WHERE {' AND '.join(conditions)}"
-    texts = ", ".join(f"nullif(cells[{place}], '') AS {name}" for place, name in enumerate(names, 1))
+    texts = ", ".join(
+        f"nullif(cells[{place}], '') AS {name}" for place, name in enumerate(names, 1)
+    )
     beyond = f"len(cells) <= {len(names)} OR len(list_filter(cells[{len(names) + 1}:], lambda x: x <> '')) = 0"
     return f"(SELECT {texts} FROM ({split}) WHERE {beyond})"
 
 
 def typed(texts: str, dialect: Dialect) -> str:
     """SQL of the values that the texts of some records stand for."""
-    values = ", ".join(f"{value(column, dialect)} AS {quoted(column.name)}" for column in dialect.columns)
+    values = ", ".join(
+        f"{value(column, dialect)} AS {quoted(column.name)}"
+        for column in dialect.columns
+    )
     return f"(SELECT {values} FROM {texts})"
 
 
@@ -64,13 +69,17 @@ def _cells(separator: str) -> str:
 
 def value(column: Column, dialect: Dialect) -> str:
     """SQL that makes a value of a text, or NULL; whole numbers are not rounded, times are read in the form said."""
-    cell, kind = quoted(column.name), column.kind
+    cell = quoted(column.name)
+    kind = column.kind
     text = f"trim({cell}, ' \t\u00a0')"
     marks = (*dialect.missing, *column.missing)
     if kind in (NOTHING, "VARCHAR"):
         found = f"CASE WHEN contains({cell}, '\ufffd') THEN NULL ELSE {cell} END"
     elif column.form is not None:
-        written = f"regexp_replace({text}, 'Z$', '+00:00')" if "%z" in column.form else text
+        if "%z" in column.form:
+            written = f"regexp_replace({text}, 'Z$', '+00:00')"
+        else:
+            written = text
         found = f"CAST(TRY_STRPTIME({written}, {literal(column.form)}) AS {kind})"
     elif kind == "BOOLEAN":
         word = f"lower({text})"
@@ -82,19 +91,32 @@ def value(column: Column, dialect: Dialect) -> str:
         found = f"TRY_CAST({full if kind == 'TIMESTAMPTZ' else text} AS {kind})"
         found = f"CASE WHEN regexp_full_match({text}, '{_ISO[kind]}') THEN {found} END"
     else:
-        pattern = _NUMBER if dialect.decimal == "." else _COMMA_NUMBER
-        point = text if dialect.decimal == "." else f"replace({text}, ',', '.')"
+        if dialect.decimal == ".":
+            pattern = _NUMBER
+        else:
+            pattern = _COMMA_NUMBER
+        if dialect.decimal == ".":
+            point = text
+        else:
+            point = f"replace({text}, ',', '.')"
         found = f"CASE WHEN regexp_full_match({text}, '{pattern}') THEN TRY_CAST({point} AS {kind}) END"
     return held(found, kind in (NOTHING, "VARCHAR"), marks, text)
 
 
-def held(found: str, is_text: bool, marks: Sequence[str], text: str | None = None) -> str:
+def held(
+    found: str, is_text: bool, marks: Sequence[str], text: str | None = None
+) -> str:
     """SQL of a value that is missing where its text, or its number, is one of these marks."""
     numbers = [mark for mark in marks if _MARK_OF_A_NUMBER.fullmatch(mark)]
-    conditions = [] if text is None or not marks else [f"{text} IN ({', '.join(map(literal, marks))})"]
+    if text is None or not marks:
+        conditions = []
+    else:
+        conditions = [f"{text} IN ({', '.join(map(literal, marks))})"]
     if numbers and not is_text:
         conditions.append(f"TRY_CAST({found} AS DOUBLE) IN ({', '.join(numbers)})")
-    return f"CASE WHEN {' OR '.join(conditions)} THEN NULL ELSE {found} END" if conditions else found
+    if conditions:
+        return f"CASE WHEN {' OR '.join(conditions)} THEN NULL ELSE {found} END"
+    return found
 
 
 def quoted(name: str) -> str:
@@ -114,15 +136,22 @@ def schema_of(query: str, source: pa.Schema) -> pa.Schema:
     return connection.sql(query).to_arrow_table().schema
 
 
-def mapped(batches: Iterator[pa.RecordBatch], query: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def mapped(
+    batches: Iterator[pa.RecordBatch], query: str, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
     """What the query makes of batches of lines, one after the other."""
     connection = _connection()
     for batch in batches:
         connection.register(LINES, pa.Table.from_batches([batch]))
         try:
             found = connection.sql(query).to_arrow_table().cast(schema)
-        except (duckdb.Error, pa.ArrowException) as error:  # whose words may quote a cell, and reach a cluster's logs
-            raise RuntimeError(f"lines could not be read ({type(error).__name__})") from None
+        except (
+            duckdb.Error,
+            pa.ArrowException,
+        ) as error:  # whose words may quote a cell, and reach a cluster's logs
+            raise RuntimeError(
+                f"lines could not be read ({type(error).__name__})"
+            ) from None
         yield from found.to_batches()
 
 

@@ -32,11 +32,17 @@ FOUND = ("separator", "decimal mark", "encoding", "titles", "types of columns")
 _HEAD_BYTES = 1 << 22
 _MOST_TITLES = 50
 _MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "-"))
-_NUMBER = re.compile(r"[+-]?((\d+[.]?\d*|[.]\d+)([eE][+-]?\d+)?|inf(inity)?)", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"[+-]?((\d+[.]?\d*|[.]\d+)([eE][+-]?\d+)?|inf(inity)?)", re.IGNORECASE
+)
 _COMMA_NUMBER = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}(([.]\d{3})+(,\d+)?|(,\d{3})+([.]\d+)?|(['\u2019 ]\d{3})+([.,]\d+)?)")
+_THOUSANDS = re.compile(
+    r"[+-]?\d{1,3}(([.]\d{3})+(,\d+)?|(,\d{3})+([.]\d+)?|(['\u2019 ]\d{3})+([.,]\d+)?)"
+)
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
-_ISO = re.compile(r"\d{4}-\d\d-\d\d(?P<time>[T ]\d\d:\d\d(:\d\d([.]\d{1,9})?)?(?P<zone>Z|[+-]\d\d(:?\d\d)?)?)?")
+_ISO = re.compile(
+    r"\d{4}-\d\d-\d\d(?P<time>[T ]\d\d:\d\d(:\d\d([.]\d{1,9})?)?(?P<zone>Z|[+-]\d\d(:?\d\d)?)?)?"
+)
 _OTHER_TIME = re.compile(
     r"(?P<first>\d{1,2}|\d{4})(?P<mark>[./-])(?P<second>\d{1,2})(?P=mark)(?P<last>\d{4}|\d{1,2})"
     r"((?P<gap>,? |T)(?P<clock>\d{1,2}:\d\d(?P<seconds>:\d\d)?(?P<half> ?[AP]M)?))?",
@@ -58,9 +64,16 @@ def read_head(file: str, given: Given) -> Head:
     """How a file is written, without its columns, and the cells of its first lines."""
     with open_bytes(file) as stream:
         head = stream.read(_HEAD_BYTES)
-    head = head if len(head) < _HEAD_BYTES else head[: head.rfind(b"\n") + 1]
+    if not (len(head) < _HEAD_BYTES):
+        head = head[: head.rfind(b"\n") + 1]
     encoding = _said(given, "encoding") or _encoding(head)
-    lines = io.StringIO(head.decode(encoding, errors="replace").removeprefix("\ufeff"), None).read().split("\n")
+    lines = (
+        io.StringIO(
+            head.decode(encoding, errors="replace").removeprefix("\ufeff"), None
+        )
+        .read()
+        .split("\n")
+    )
     return head_of(lines, given, encoding)
 
 
@@ -68,20 +81,39 @@ def head_of(lines: Sequence[str], given: Given, encoding: str = "utf-8") -> Head
     """The same by the first lines that an engine brought."""
     pinned = given.pinned
     if pinned is not None:
-        comment, separator, decimal = pinned.comment, pinned.separator, pinned.decimal
+        comment = pinned.comment
+        separator = pinned.separator
+        decimal = pinned.decimal
     else:
-        comment = "#" if any(line.startswith("#") for line in _above_first(lines)) else ""
-        counted = [line for line in lines[:100] if line.strip() and not (comment and line.startswith(comment))]
-        separator = given.separator or max(SEPARATORS, key=lambda sign: _fit_of(sign, counted))
+        if any(line.startswith("#") for line in _above_first(lines)):
+            comment = "#"
+        else:
+            comment = ""
+        counted = [
+            line
+            for line in lines[:100]
+            if line.strip() and not (comment and line.startswith(comment))
+        ]
+        separator = given.separator or max(
+            SEPARATORS, key=lambda sign: _fit_of(sign, counted)
+        )
         decimal = given.decimal or ""
     places = [
         place
         for place, line in enumerate(lines[: HEAD_LINES + _MOST_TITLES])
         if line.strip() and not (comment and line.startswith(comment))
     ]
-    rows = [_split_line(lines[place], separator) for place in places[: _MOST_TITLES + 1]]
-    titles = pinned_titles(pinned, places) if pinned is not None else title_rows(rows)
-    begin = places[titles] if titles < len(places) else len(lines)
+    rows = [
+        _split_line(lines[place], separator) for place in places[: _MOST_TITLES + 1]
+    ]
+    if pinned is not None:
+        titles = pinned_titles(pinned, places)
+    else:
+        titles = title_rows(rows)
+    if titles < len(places):
+        begin = places[titles]
+    else:
+        begin = len(lines)
     below = [lines[place] for place in places[titles:][: HEAD_LINES + 1]]
     table = _split(below, separator)
     decimal = decimal or ("." if separator == "," else _decimal(table))
@@ -100,8 +132,14 @@ def title_rows(rows: Sequence[Sequence[str]]) -> int:
 
     Two columns of which one has no name are told from a title by nothing but its width.
     """
-    usual = Counter(len(row) for row in rows).most_common(1)[0][0] if rows else 0
-    narrow = 1 if usual == 2 else usual
+    if rows:
+        usual = Counter(len(row) for row in rows).most_common(1)[0][0]
+    else:
+        usual = 0
+    if usual == 2:
+        narrow = 1
+    else:
+        narrow = usual
     for place, row in enumerate(rows):
         if usual < 2 or len(row) > narrow or any(cell.strip() for cell in row[1:]):
             return place
@@ -109,18 +147,33 @@ def title_rows(rows: Sequence[Sequence[str]]) -> int:
 
 
 def _above_first(lines: Sequence[str]) -> Sequence[str]:
-    begin = next((place for place, line in enumerate(lines) if line.strip() and not line.startswith("#")), len(lines))
+    begin = next(
+        (
+            place
+            for place, line in enumerate(lines)
+            if line.strip() and not line.startswith("#")
+        ),
+        len(lines),
+    )
     return lines[:begin]
 
 
 def column_names(rows: Sequence[Sequence[str]]) -> list[str]:
     """The names in the first line; refused where it names none, or two columns alike."""
     if not rows:
-        raise SourceError("a CSV file must name its columns in the first line; it is empty.")
+        raise SourceError(
+            "a CSV file must name its columns in the first line; it is empty."
+        )
     require_header(rows[0])
     names = [name.strip() or f"column{place}" for place, name in enumerate(rows[0])]
-    if twice := [name for name, count in Counter(name.lower() for name in names).items() if count > 1]:
-        raise SchemaError(f"columns must have names of their own. {', '.join(map(repr, twice))} occurs twice.")
+    if twice := [
+        name
+        for name, count in Counter(name.lower() for name in names).items()
+        if count > 1
+    ]:
+        raise SchemaError(
+            f"columns must have names of their own. {', '.join(map(repr, twice))} occurs twice."
+        )
     if len(names) == 1 and 2 * sum(len(row) > 1 for row in rows[1:]) > len(rows):
         raise SourceError(
             "the first line of a CSV file must name the columns; it has one cell, most others have more: remove the "
@@ -137,24 +190,39 @@ def dialect_of(head: Head, given: Given) -> Dialect:
     return given.typed(found_columns(head.dialect, names, head.rows[1:], given))
 
 
-def found_columns(form: Dialect, names: Sequence[str], rows: Sequence[Sequence[str]], given: Given) -> Dialect:
+def found_columns(
+    form: Dialect, names: Sequence[str], rows: Sequence[Sequence[str]], given: Given
+) -> Dialect:
     """What the cells of the first rows show of every column."""
     time_format = given.time_format
-    columns, unclear = [], []
+    columns = []
+    unclear = []
     for place, name in enumerate(names):
         if name in given.types:
             columns.append(Column(name, "VARCHAR"))
             continue
         counts = Counter(row[place].strip() for row in rows if len(row) > place)
-        cells = {cell: count for cell, count in counts.items() if not is_missing(cell, given.missing)}
+        cells = {
+            cell: count
+            for cell, count in counts.items()
+            if not is_missing(cell, given.missing)
+        }
         kind, shape = column_kind(cells, form.decimal, time_format)
         if kind == "VARCHAR" and shape:
             unclear.append((name, _AMBIGUOUS))
         elif kind == "VARCHAR" and 2 * _weight(cells, _THOUSANDS) > sum(cells.values()):
-            unclear.append((name, "its numbers hold marks of thousands: write them without"))
+            unclear.append(
+                (name, "its numbers hold marks of thousands: write them without")
+            )
         columns.append(Column(name, kind, None if kind == "VARCHAR" else shape))
-    if time_format and not given.types and not any(column.form == time_format for column in columns):
-        raise SourceError(f"time_format must fit a column of the table; none holds times such as {time_format!r}.")
+    if (
+        time_format
+        and not given.types
+        and not any(column.form == time_format for column in columns)
+    ):
+        raise SourceError(
+            f"time_format must fit a column of the table; none holds times such as {time_format!r}."
+        )
     return replace(form, columns=tuple(columns), unclear=tuple(unclear), found=FOUND)
 
 
@@ -164,7 +232,9 @@ def read_dialect(files: Sequence[str], given: Given) -> tuple[Dialect, tuple[str
     above = dict.fromkeys(first.above)
     for file in files[1:]:
         other = _header(file, first, given)
-        if [cell.strip() for cell in other.rows[0]] != [cell.strip() for cell in first.rows[0]]:
+        if [cell.strip() for cell in other.rows[0]] != [
+            cell.strip() for cell in first.rows[0]
+        ]:
             raise SourceError(
                 f"{file}: its first line is not that of {files[0]}; all files of a table need the same columns, named "
                 "in the same order."
@@ -179,9 +249,13 @@ def _header(file: str, first: Head, given: Given) -> Head:
     with open_text(file, form.encoding) as stream:
         text = stream.read(1 << 16)
     lines = io.StringIO(text, None).read().split("\n")
-    same = replace(given, separator=form.separator, decimal=form.decimal, encoding=form.encoding)
+    same = replace(
+        given, separator=form.separator, decimal=form.decimal, encoding=form.encoding
+    )
     head = head_of(lines, same, form.encoding)
-    return head if head.rows else replace(head, rows=[[]])
+    if head.rows:
+        return head
+    return replace(head, rows=[[]])
 
 
 def require_header(names: Sequence[str]) -> None:
@@ -190,16 +264,25 @@ def require_header(names: Sequence[str]) -> None:
     A whole number may name a meter or an hour beside other names; numbers alone, a sign or a fraction are readings.
     """
     if 2 * sum(not name.strip() for name in names) > len(names):
-        raise SourceError("the first line must name the columns; most of its cells are empty: remove what is above it.")
+        raise SourceError(
+            "the first line must name the columns; most of its cells are empty: remove what is above it."
+        )
     whole = [name.strip().isdecimal() for name in names]
-    numbers = [bool(_NUMBER.fullmatch(name.strip()) or _COMMA_NUMBER.fullmatch(name.strip())) for name in names]
+    numbers = [
+        bool(_NUMBER.fullmatch(name.strip()) or _COMMA_NUMBER.fullmatch(name.strip()))
+        for name in names
+    ]
     if all(whole) or any(number and not one for number, one in zip(numbers, whole)):
-        raise SourceError("the first line must name the columns; it seems to hold numbers.")
+        raise SourceError(
+            "the first line must name the columns; it seems to hold numbers."
+        )
 
 
 def _said(given: Given, name: str) -> str | None:
     pinned = given.pinned
-    value: str | None = getattr(given, name) or (getattr(pinned, name) if pinned is not None else None)
+    value: str | None = getattr(given, name) or (
+        getattr(pinned, name) if pinned is not None else None
+    )
     return value
 
 
@@ -214,8 +297,13 @@ def _fit_of(separator: str, lines: Sequence[str]) -> tuple[int, int]:
     A comma may be a decimal one, so it fits the first line; empty cells beyond that line's are no columns.
     """
     rows = _split(lines, separator)
-    first = len(rows[0]) if rows else 0
-    sizes = [first if len(row) > first and not any(row[first:]) else len(row) for row in rows]
+    if rows:
+        first = len(rows[0])
+    else:
+        first = 0
+    sizes = [
+        first if len(row) > first and not any(row[first:]) else len(row) for row in rows
+    ]
     (usual, count), *_ = Counter(sizes).most_common(1) or [(0, 0)]
     fits = usual > 1 and 2 * count > len(sizes) and (separator != "," or first == usual)
     return (usual if fits else 0), first
@@ -223,7 +311,11 @@ def _fit_of(separator: str, lines: Sequence[str]) -> tuple[int, int]:
 
 def _split(lines: Sequence[str], separator: str) -> list[list[str]]:
     """Cells of each line by itself: what one record leaves open or makes too long is no other record's affair."""
-    return [_split_line(line, separator) for line in lines if len(line) <= csv.field_size_limit()]
+    return [
+        _split_line(line, separator)
+        for line in lines
+        if len(line) <= csv.field_size_limit()
+    ]
 
 
 def _split_line(line: str, separator: str) -> list[str]:
@@ -236,16 +328,27 @@ def _decimal(rows: Sequence[Sequence[str]]) -> str:
     cells = [cell.strip() for row in rows[1:] for cell in row]
     commas = sum(_COMMA_NUMBER.fullmatch(cell) is not None for cell in cells)
     points = sum("." in cell and _NUMBER.fullmatch(cell) is not None for cell in cells)
-    return "," if commas > points else "."
+    if commas > points:
+        return ","
+    return "."
 
 
-def column_kind(cells: Mapping[str, int], decimal: str, time_format: str | None) -> tuple[str, str | None]:
+def column_kind(
+    cells: Mapping[str, int], decimal: str, time_format: str | None
+) -> tuple[str, str | None]:
     """SQL type of what most cells are, and the form of their times; text with a form where that is one of two."""
     total = sum(cells.values())
     if not total:
         return NOTHING, None
-    if time_format and 2 * sum(count for cell, count in cells.items() if _fits(cell, time_format)) > total:
-        clock = "TIMESTAMP" if re.search("%[HIMSpfTRXc]", time_format) else "DATE"
+    if (
+        time_format
+        and 2 * sum(count for cell, count in cells.items() if _fits(cell, time_format))
+        > total
+    ):
+        if re.search("%[HIMSpfTRXc]", time_format):
+            clock = "TIMESTAMP"
+        else:
+            clock = "DATE"
         return ("TIMESTAMPTZ" if "%z" in time_format else clock), time_format
     alike: dict[object, dict[str, int]] = {}
     for cell, count in cells.items():
@@ -258,7 +361,10 @@ def column_kind(cells: Mapping[str, int], decimal: str, time_format: str | None)
     if likeness == "truth":
         return "BOOLEAN", None
     if isinstance(likeness, bool):
-        clock = "TIMESTAMP" if any("T" in cell or " " in cell for cell in most) else "DATE"
+        if any("T" in cell or " " in cell for cell in most):
+            clock = "TIMESTAMP"
+        else:
+            clock = "DATE"
         return ("TIMESTAMPTZ" if likeness else clock), None
     assert isinstance(likeness, tuple)
     return _other_time(likeness)
@@ -268,13 +374,17 @@ def _likeness(cell: str, decimal: str) -> object:
     """What cells of one column have in common: numbers, truth values, times with or without a zone or of a shape."""
     if cell.isdecimal() and (len(cell) > 18 or (cell[0] == "0" and len(cell) > 1)):
         return None  # a name of digits keeps its zeros and its length
-    if _WHOLE.fullmatch(cell) or (_NUMBER if decimal == "." else _COMMA_NUMBER).fullmatch(cell):
+    if _WHOLE.fullmatch(cell) or (
+        _NUMBER if decimal == "." else _COMMA_NUMBER
+    ).fullmatch(cell):
         return "number"
     if cell.lower() in ("true", "false"):
         return "truth"
     if match := _ISO.fullmatch(cell):
         return match["zone"] is not None
-    return _shape(match) if (match := _OTHER_TIME.fullmatch(cell)) else None
+    if match := _OTHER_TIME.fullmatch(cell):
+        return _shape(match)
+    return None
 
 
 def _other_time(shape: tuple[str, bool, bool, str]) -> tuple[str, str | None]:
@@ -282,20 +392,40 @@ def _other_time(shape: tuple[str, bool, bool, str]) -> tuple[str, str | None]:
     mark, year_first, year_last, clock = shape
     if year_first and year_last:
         return "VARCHAR", None
-    year = "%Y" if year_last else "%y"
-    form = "%Y{0}%m{0}%d" if year_first else "%d{0}%m{0}" + year  # points: day first
-    kind = "TIMESTAMP" if clock else "DATE"
-    return ("VARCHAR" if mark != "." and not year_first else kind), form.format(mark) + clock
+    if year_last:
+        year = "%Y"
+    else:
+        year = "%y"
+    # points: day first
+    if year_first:
+        form = "%Y{0}%m{0}%d"
+    else:
+        form = "%d{0}%m{0}" + year
+    if clock:
+        kind = "TIMESTAMP"
+    else:
+        kind = "DATE"
+    return ("VARCHAR" if mark != "." and not year_first else kind), form.format(
+        mark
+    ) + clock
 
 
 def _shape(match: re.Match[str]) -> tuple[str, bool, bool, str]:
-    return match["mark"], len(match["first"]) == 4, len(match["last"]) == 4, _clock(match)
+    return (
+        match["mark"],
+        len(match["first"]) == 4,
+        len(match["last"]) == 4,
+        _clock(match),
+    )
 
 
 def _clock(match: re.Match[str]) -> str:
     if match["clock"] is None:
         return ""
-    hours = "%I:%M" if match["half"] else "%H:%M"
+    if match["half"]:
+        hours = "%I:%M"
+    else:
+        hours = "%H:%M"
     half = re.sub("[AP]M", "%p", (match["half"] or "").upper())
     return match["gap"] + hours + (":%S" if match["seconds"] else "") + half
 
@@ -316,5 +446,11 @@ def _encoding(head: bytes) -> str:
     """By its mark, else UTF-8, unless most lines that could tell are not: then what Windows writes in the west."""
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
-    lines = [line.decode("utf-8", errors="replace") for line in head.split(b"\n") if not line.isascii()]
-    return "windows-1252" if 2 * sum("\ufffd" in line for line in lines) > len(lines) else "utf-8"
+    lines = [
+        line.decode("utf-8", errors="replace")
+        for line in head.split(b"\n")
+        if not line.isascii()
+    ]
+    if 2 * sum("\ufffd" in line for line in lines) > len(lines):
+        return "windows-1252"
+    return "utf-8"

@@ -70,7 +70,9 @@ class DuckDBSource(Source):
         if self._location.local:
             require_whole(self._location.files())
         self.watch = Watch()
-        self._memory_limit = memory_limit or os.environ.get("GAUSSVEIL_MEMORY_LIMIT") or MEMORY_LIMIT
+        self._memory_limit = (
+            memory_limit or os.environ.get("GAUSSVEIL_MEMORY_LIMIT") or MEMORY_LIMIT
+        )
         self._connection = _connect(
             {
                 "memory_limit": self._memory_limit,
@@ -81,11 +83,16 @@ class DuckDBSource(Source):
             }
         )
         self._connection.execute("SET TimeZone = 'UTC'")
-        weakref.finalize(self.watch, self._connection.close)  # all views share the watch
+        weakref.finalize(
+            self.watch, self._connection.close
+        )  # all views share the watch
         with _readable(self._memory_limit):
             self._stored = _stored(self._connection, self._location, given)
             parquet = self._location.local and self._location.kind == "parquet"
-            self._mixed = mixed_columns(self._location.files()) if parquet else frozenset()
+            if parquet:
+                self._mixed = mixed_columns(self._location.files())
+            else:
+                self._mixed = frozenset()
             self.dialect = self._stored.dialect
             self._shape(given)
         self.view = View(tuple(self._schema.names))
@@ -105,7 +112,9 @@ class DuckDBSource(Source):
             if given is not None:
                 form = stored_form(found.to_arrow_table().schema, given)
                 self.dialect = replace(form, found=stored.dialect.found)
-            self._table = _as_stored(stored.table, kinds, self.dialect, self._location.kind)
+            self._table = _as_stored(
+                stored.table, kinds, self.dialect, self._location.kind
+            )
         empty = self._cursor().sql(f"SELECT * FROM {self._table} LIMIT 0")
         self._kinds = dict(zip(empty.columns, empty.types))
         self._schema = without_cells(empty.to_arrow_table().schema, self.dialect)
@@ -130,12 +139,16 @@ class DuckDBSource(Source):
             sums = "SELECT count(*), bit_xor(hash(t)), sum(hash(t)::HUGEINT) FROM"
             return repr(self._cursor().sql(f"{sums} {self._table} AS t").fetchall())
 
-    def batches(self, columns: Sequence[str], order: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, columns: Sequence[str], order: Sequence[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
         """The rows of the view, in whatever order DuckDB finds them, or sorted."""
         refuse_mixed(self._mixed, self.view.needed(columns, order))
         query = select_rows(self.view, self._rows, _names, columns, order)
         if not self.watch.begun:
-            self.watch.check(self.fingerprint())  # what changes during the first pass must not go unseen
+            self.watch.check(
+                self.fingerprint()
+            )  # what changes during the first pass must not go unseen
         with _readable(self._memory_limit):
             for batch in self._cursor().sql(query).to_arrow_reader(_BATCH_ROWS):
                 yield without_cells(batch, self.dialect)
@@ -149,7 +162,9 @@ class DuckDBSource(Source):
 
     def identified(self, unit: str) -> Self:
         """The same table, its units named by the text of their cells, byte for byte."""
-        if not self._stored.of_text or any(one == unit and kind == "VARCHAR" for one, kind in self._written_kinds()):
+        if not self._stored.of_text or any(
+            one == unit and kind == "VARCHAR" for one, kind in self._written_kinds()
+        ):
             return self
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
@@ -164,7 +179,11 @@ class DuckDBSource(Source):
     def _hash_function(self, key: bytes, columns: Sequence[str] | None) -> str:
         """Give DuckDB the keyed hash of these columns (None: of two integers) under a fresh name."""
         name = f"gaussveil_hash_{next(_NAMES)}"
-        kinds: list[Any] = ["bigint", "bigint"] if columns is None else [self._kinds[column] for column in columns]
+        kinds: list[Any]
+        if columns is None:
+            kinds = ["bigint", "bigint"]
+        else:
+            kinds = [self._kinds[column] for column in columns]
         self._connection.create_function(
             name,
             _hashing(key, len(kinds), _place(columns, self.view.unit)),
@@ -199,7 +218,9 @@ def _connect(config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
         refuse("memory_limit", "a size such as 2GB", config["memory_limit"])
 
 
-def _stored(connection: duckdb.DuckDBPyConnection, location: Location, given: Given) -> _Stored:
+def _stored(
+    connection: duckdb.DuckDBPyConnection, location: Location, given: Given
+) -> _Stored:
     """Where a table lies and how it is read."""
     match location.kind:
         case "csv":
@@ -209,13 +230,21 @@ def _stored(connection: duckdb.DuckDBPyConnection, location: Location, given: Gi
             return _Stored(LINES, sheet.texts, sheet.dialect, of_text=True)
         case "parquet":
             if location.local and _may_refuse(location.files()):
-                return _Stored(LINES, _arrow_files(location.files(), "parquet"), Dialect())
-            return _Stored(f"read_parquet({_list(location.files())}, hive_partitioning=false)", None, Dialect())
+                return _Stored(
+                    LINES, _arrow_files(location.files(), "parquet"), Dialect()
+                )
+            return _Stored(
+                f"read_parquet({_list(location.files())}, hive_partitioning=false)",
+                None,
+                Dialect(),
+            )
         case "arrow":
             return _Stored(LINES, _arrow_files(location.files(), "ipc"), Dialect())
         case "sqlite":
             database = SqliteTable(location.address, location.table, given)
-            return _Stored(database.sql(LINES), lambda _: database.reader(), database.dialect)
+            return _Stored(
+                database.sql(LINES), lambda _: database.reader(), database.dialect
+            )
         case "postgres" if not extension_loaded(connection, "postgres"):
             raise MissingDependencyError(
                 "DuckDB's postgres extension is not installed: run INSTALL postgres in DuckDB once, "
@@ -229,16 +258,23 @@ def _may_refuse(files: Sequence[str]) -> bool:
     from pyarrow.parquet import read_schema
 
     kinds = map(str, read_schema(files[0]).types) if files else ()
-    return any(kind.startswith(("timestamp[s", "timestamp[ms")) or "string" in kind for kind in kinds)
+    return any(
+        kind.startswith(("timestamp[s", "timestamp[ms")) or "string" in kind
+        for kind in kinds
+    )
 
 
 def _arrow_files(files: Sequence[str], form: str) -> Callable[[Dialect], Any]:
     """What makes the Arrow object of a pass; times beyond those that microseconds hold are missing."""
     from pyarrow.compute import field
-    from pyarrow.dataset import dataset as arrow_files  # which loads pandas where there is one
+    from pyarrow.dataset import (
+        dataset as arrow_files,
+    )  # which loads pandas where there is one
 
     def scanned(_: Dialect) -> Any:
-        dataset = arrow_files(files, format=form)  # anew for each pass: one remembers where a file's parts were
+        dataset = arrow_files(
+            files, format=form
+        )  # anew for each pass: one remembers where a file's parts were
         columns = {one.name: _held(field(one.name), one.type) for one in dataset.schema}
         if all(columns[name].equals(field(name)) for name in columns):
             return dataset
@@ -252,19 +288,29 @@ def _held(cells: Any, kind: pa.DataType) -> Any:
     from pyarrow.compute import if_else
 
     if pa.types.is_timestamp(kind) and kind.unit in ("s", "ms"):
-        number, most = cells.cast(pa.int64()), (2**63 - 1) // (1_000_000 if kind.unit == "s" else 1000)
-        held = if_else((number <= most) & (number >= -most), cells, pa.scalar(None, kind))
+        number = cells.cast(pa.int64())
+        most = (2**63 - 1) // (1_000_000 if kind.unit == "s" else 1000)
+        held = if_else(
+            (number <= most) & (number >= -most), cells, pa.scalar(None, kind)
+        )
         return held.cast(pa.timestamp("us", kind.tz))
     if kind == pa.float16() or pa.types.is_decimal256(kind):
         return cells.cast(pa.float64() if kind.bit_width > 16 else pa.float32())
-    return cells.cast(pa.int64()) if pa.types.is_duration(kind) else cells
+    if pa.types.is_duration(kind):
+        return cells.cast(pa.int64())
+    return cells
 
 
 def _attached(connection: duckdb.DuckDBPyConnection, location: Location) -> str:
     """SQL that names a table of a database; DuckDB's own words would repeat the address, password and all."""
-    kind = "" if location.kind == "duckdb" else f"TYPE {location.kind}, "
+    if location.kind == "duckdb":
+        kind = ""
+    else:
+        kind = f"TYPE {location.kind}, "
     try:
-        connection.execute(f"ATTACH {literal(location.address)} AS gaussveil_database ({kind}READ_ONLY)")
+        connection.execute(
+            f"ATTACH {literal(location.address)} AS gaussveil_database ({kind}READ_ONLY)"
+        )
     except duckdb.Error as error:
         if location.local:
             raise
@@ -272,15 +318,23 @@ def _attached(connection: duckdb.DuckDBPyConnection, location: Location) -> str:
             f"the database could not be reached ({type(error).__name__}): "
             "check host, port, name of the database, user and password."
         ) from None
-    table = "gaussveil_database." + ".".join(_names([part]) for part in location.table.split("."))
+    table = "gaussveil_database." + ".".join(
+        _names([part]) for part in location.table.split(".")
+    )
     try:
         connection.sql(f"SELECT * FROM {table} LIMIT 0")
     except (duckdb.CatalogException, duckdb.BinderException):
-        raise SourceError(f"the database has no table {location.table!r}: check the name after '#'.") from None
-    return _with_floats(connection, table, location) if location.kind == "postgres" else table
+        raise SourceError(
+            f"the database has no table {location.table!r}: check the name after '#'."
+        ) from None
+    if location.kind == "postgres":
+        return _with_floats(connection, table, location)
+    return table
 
 
-def _with_floats(connection: duckdb.DuckDBPyConnection, table: str, location: Location) -> str:
+def _with_floats(
+    connection: duckdb.DuckDBPyConnection, table: str, location: Location
+) -> str:
     """A table of PostgreSQL whose `numeric` columns its server makes floats; what no float holds is missing.
 
     DuckDB takes a numeric NaN for a number, and it would be clipped to a bound and counted.
@@ -288,7 +342,9 @@ def _with_floats(connection: duckdb.DuckDBPyConnection, table: str, location: Lo
     path = ".".join(quoted(part) for part in location.table.split("."))
     kinds = f"attrelid = {literal(path)}::regclass AND atttypid = 'numeric'::regtype AND attnum > 0"
     asked = f"postgres_query('gaussveil_database', {literal(f'SELECT attname FROM pg_attribute WHERE {kinds}')})"
-    decimals = {name for (name,) in connection.sql(f"SELECT attname FROM {asked}").fetchall()}
+    decimals = {
+        name for (name,) in connection.sql(f"SELECT attname FROM {asked}").fetchall()
+    }
     if not decimals:
         return table
     cells = []
@@ -301,12 +357,19 @@ def _with_floats(connection: duckdb.DuckDBPyConnection, table: str, location: Lo
     return f"postgres_query('gaussveil_database', {literal(rows)})"
 
 
-def _csv(connection: duckdb.DuckDBPyConnection, location: Location, given: Given) -> _Stored:
+def _csv(
+    connection: duckdb.DuckDBPyConnection, location: Location, given: Given
+) -> _Stored:
     """The records of text files; of files elsewhere DuckDB brings the lines, which must be UTF-8."""
     files = location.files()
     if location.local:
         dialect, above = read_dialect(files, given)
-        return _Stored(records(LINES, dialect, above), lambda _: line_reader(files, dialect.encoding), dialect, True)
+        return _Stored(
+            records(LINES, dialect, above),
+            lambda _: line_reader(files, dialect.encoding),
+            dialect,
+            True,
+        )
     lines = f"read_csv({_list(files)}, {_LINES}, header=false)"
     first = connection.sql(f"SELECT line FROM {lines} LIMIT {HEAD_LINES}").fetchall()
     head = head_of([line or "" for (line,) in first], given)
@@ -323,16 +386,26 @@ def _as_stored(table: str, kinds: Mapping[str, str], form: Dialect, place: str) 
     own = {column.name: column.missing for column in form.columns}
     for name, kind in kinds.items():
         marks = (*form.missing, *own.get(name, ()))
-        cell, text = quoted(name), kind == "VARCHAR" or kind.startswith("ENUM")
-        bare = f"decode(encode(CAST({cell} AS VARCHAR)))" if text and place in ("duckdb", "postgres") else cell
+        cell = quoted(name)
+        text = kind == "VARCHAR" or kind.startswith("ENUM")
+        if text and place in ("duckdb", "postgres"):
+            bare = f"decode(encode(CAST({cell} AS VARCHAR)))"
+        else:
+            bare = cell
         if text:
             cells[name] = held(bare, True, marks, f"trim({bare})" if marks else None)
         elif kind.startswith(("DECIMAL", "DOUBLE", "FLOAT", *_INTEGERS)):
             cells[name] = held(bare, False, marks)
         else:
             cells[name] = bare
-    changed = [f"{cell} AS {quoted(name)}" for name, cell in cells.items() if cell != quoted(name)]
-    return f"(SELECT * REPLACE ({', '.join(changed)}) FROM {table})" if changed else table
+    changed = [
+        f"{cell} AS {quoted(name)}"
+        for name, cell in cells.items()
+        if cell != quoted(name)
+    ]
+    if changed:
+        return f"(SELECT * REPLACE ({', '.join(changed)}) FROM {table})"
+    return table
 
 
 @contextlib.contextmanager
@@ -345,7 +418,12 @@ def _readable(memory_limit: str) -> Iterator[None]:
             f"the table needs more memory than the limit of {memory_limit}: give more with memory_limit, "
             "gaussveil --memory-limit or GAUSSVEIL_MEMORY_LIMIT."
         ) from None
-    except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as error:  # the last from DuckDB's extensions
+    except (
+        duckdb.Error,
+        pa.ArrowException,
+        OSError,
+        RuntimeError,
+    ) as error:  # the last from DuckDB's extensions
         raise SourceError(
             f"the table could not be read ({type(error).__name__}): "
             "check that it is whole and of the kind its name says."
@@ -354,15 +432,23 @@ def _readable(memory_limit: str) -> Iterator[None]:
 
 def _place(columns: Sequence[str] | None, unit: str | None) -> int | None:
     """Where the unit stands among the columns of a hash."""
-    return list(columns).index(unit) if columns is not None and unit is not None and unit in columns else None
+    if columns is not None and unit is not None and unit in columns:
+        return list(columns).index(unit)
+    return None
 
 
 def _hashing(key: bytes, arity: int, unit: int | None) -> Callable[..., pa.Array]:
     def hashing(*columns: Any) -> pa.Array:
-        return pa.array(hash_rows([column.combine_chunks() for column in columns], key, unit), type=pa.int64())
+        return pa.array(
+            hash_rows([column.combine_chunks() for column in columns], key, unit),
+            type=pa.int64(),
+        )
 
     # DuckDB counts a function's parameters by its signature.
-    names = [inspect.Parameter(f"column{i}", inspect.Parameter.POSITIONAL_ONLY) for i in range(arity)]
+    names = [
+        inspect.Parameter(f"column{i}", inspect.Parameter.POSITIONAL_ONLY)
+        for i in range(arity)
+    ]
     vars(hashing)["__signature__"] = inspect.Signature(names)
     return hashing
 
@@ -392,6 +478,9 @@ def extension_loaded(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
 
 def _from_wheel(name: str) -> list[str]:
     found = importlib.util.find_spec(WHEELS[name])
-    folders = [] if found is None else list(found.submodule_search_locations or ())
+    if found is None:
+        folders = []
+    else:
+        folders = list(found.submodule_search_locations or ())
     fitting = f"extensions/v{duckdb.__version__}/*.duckdb_extension"
     return [str(file) for folder in folders for file in Path(folder).glob(fitting)]

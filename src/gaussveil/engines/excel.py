@@ -14,7 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from gaussveil.engines.csv_files import HEAD_LINES, column_names, found_columns, title_rows
+from gaussveil.engines.csv_files import (
+    HEAD_LINES,
+    column_names,
+    found_columns,
+    title_rows,
+)
 from gaussveil.engines.form import Dialect, Given
 from gaussveil.engines.location import Location
 from gaussveil.engines.sheet_cells import sheet_rows
@@ -30,16 +35,23 @@ class ExcelSheet:
     def __init__(self, location: Location, given: Given) -> None:
         rows = sheet_rows(location.address, location.table)
         text = [[_text(cell, ".") for cell in row] for row in rows[: _MOST_TITLES + 1]]
-        above = title_rows(text) if given.pinned is None else given.pinned.above
+        if given.pinned is None:
+            above = title_rows(text)
+        else:
+            above = given.pinned.above
         if above >= len(rows):
             raise SourceError(f"{Path(location.address).name}: the sheet is empty.")
         names = column_names([[_text(cell, ".") for cell in rows[above]]])
         self.dialect = self._form(names, rows[above + 1 :], above, given)
         decimal = self.dialect.decimal
         columns = list(zip(*rows[above + 1 :])) or [()] * len(names)
-        self._cells = {name: [_text(cell, decimal) or None for cell in column] for name, column in zip(names, columns)}
+        self._cells = {
+            name: [_text(cell, decimal) or None for cell in column]
+            for name, column in zip(names, columns)
+        }
         self._beyond = {
-            name: [_is_number(cell) and abs(cell) >= _EXACT for cell in column] for name, column in zip(names, columns)
+            name: [_is_number(cell) and abs(cell) >= _EXACT for cell in column]
+            for name, column in zip(names, columns)
         }
 
     def texts(self, dialect: Dialect) -> pa.Table:
@@ -47,16 +59,26 @@ class ExcelSheet:
         texts = {column.name for column in dialect.columns if column.kind == "VARCHAR"}
         found = {}
         for name, cells in self._cells.items():
-            mask = self._beyond[name] if name in texts else [False] * len(cells)
-            found[name] = pa.array([None if hidden else cell for cell, hidden in zip(cells, mask)], pa.string())
+            if name in texts:
+                mask = self._beyond[name]
+            else:
+                mask = [False] * len(cells)
+            found[name] = pa.array(
+                [None if hidden else cell for cell, hidden in zip(cells, mask)],
+                pa.string(),
+            )
         return pa.table(found)
 
     @staticmethod
-    def _form(names: Sequence[str], rows: Sequence[Sequence[Any]], above: int, given: Given) -> Dialect:
+    def _form(
+        names: Sequence[str], rows: Sequence[Sequence[Any]], above: int, given: Given
+    ) -> Dialect:
         if given.pinned is not None:
             return given.dialect(names)
         form = Dialect(decimal=given.decimal or ".", above=above)
-        head = [[_text(cell, form.decimal) for cell in row] for row in rows[:HEAD_LINES]]
+        head = [
+            [_text(cell, form.decimal) for cell in row] for row in rows[:HEAD_LINES]
+        ]
         found = given.typed(found_columns(form, names, head, given))
         return replace(found, found=("titles", "types of columns"))
 
@@ -66,11 +88,16 @@ def _text(cell: Any, decimal: str) -> str:
     if isinstance(cell, bool):
         return str(cell).lower()
     if isinstance(cell, int | float):
-        text = str(int(cell)) if float(cell).is_integer() and abs(cell) < _EXACT else repr(float(cell))
+        if float(cell).is_integer() and abs(cell) < _EXACT:
+            text = str(int(cell))
+        else:
+            text = repr(float(cell))
         return text.replace(".", decimal)
     if isinstance(cell, datetime.datetime):
         at_midnight = cell.time() == datetime.time()
-        return str(cell.date()) if at_midnight else cell.isoformat(" ")
+        if at_midnight:
+            return str(cell.date())
+        return cell.isoformat(" ")
     return str(cell)
 
 

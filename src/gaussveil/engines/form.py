@@ -31,12 +31,19 @@ KINDS = {  # what a column may hold, in words, and in the SQL of the engine that
 }
 NOTHING = "NULL"  # the kind of a column in which nobody has seen a cell
 _WORDS = {kind: word for word, kind in KINDS.items()} | {NOTHING: "text"}
-_ALIASES = {"STRING": "VARCHAR", "TEXT": "VARCHAR", "INT": "INTEGER", "REAL": "FLOAT"} | {
+_ALIASES = {
+    "STRING": "VARCHAR",
+    "TEXT": "VARCHAR",
+    "INT": "INTEGER",
+    "REAL": "FLOAT",
+} | {
     "TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ",
     "TIMESTAMP_NTZ": "TIMESTAMP",
 }
 WHOLE_KINDS = {
-    prefix + size for prefix in ("", "U") for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+    prefix + size
+    for prefix in ("", "U")
+    for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 }
 _OTHER_KINDS = {*WHOLE_KINDS, *KINDS.values(), "FLOAT"}
 _TOLD = 12  # columns
@@ -62,9 +69,15 @@ class Column:
 
     def toml(self) -> object:
         """As a form says it: the word alone where that is all."""
-        more: dict[str, object] = {"format": self.form} if self.form else {}
+        more: dict[str, object]
+        if self.form:
+            more = {"format": self.form}
+        else:
+            more = {}
         more |= {"missing": list(self.missing)} if self.missing else {}
-        return {"type": self.word, **more} if more else self.word
+        if more:
+            return {"type": self.word, **more}
+        return self.word
 
 
 @dataclass(frozen=True)
@@ -85,21 +98,33 @@ class Dialect:
 
     def identified(self, names: Sequence[str]) -> Dialect:
         """The same with these columns as text, byte for byte, whatever they seem to hold."""
-        columns = [replace(one, kind="VARCHAR", form=None) if one.name in names else one for one in self.columns]
+        columns = [
+            replace(one, kind="VARCHAR", form=None) if one.name in names else one
+            for one in self.columns
+        ]
         return replace(self, columns=tuple(columns))
 
     def words(self) -> str:
         """What is unusual about it, for people; nothing where it is as programs write it."""
         words = []
         if self.separator != ",":
-            words.append("separated by " + {";": "semicolons", "\t": "tabs"}.get(self.separator, repr(self.separator)))
+            words.append(
+                "separated by "
+                + {";": "semicolons", "\t": "tabs"}.get(
+                    self.separator, repr(self.separator)
+                )
+            )
         if self.decimal != ".":
             words.append("decimal commas")
         if self.encoding != "utf-8":
             words.append(f"letters in {self.encoding}")
         if self.above:
             words.append(f"names in line {self.above + 1}")
-        words += [f"{column.name!r} as {column.form}" for column in self.columns if column.form]
+        words += [
+            f"{column.name!r} as {column.form}"
+            for column in self.columns
+            if column.form
+        ]
         for reason in dict.fromkeys(why for _, why in self.unclear):
             names = ", ".join(repr(name) for name, why in self.unclear if why == reason)
             words.append(f"{names} as text, since {reason}")
@@ -108,14 +133,29 @@ class Dialect:
     def all_words(self) -> str:
         """The whole form in a line, for people: what was chosen for every column."""
         kinds = [f"{column.name} {column.word}" for column in self.columns[:_TOLD]]
-        more = [f"and {len(self.columns) - _TOLD} columns more"] if len(self.columns) > _TOLD else []
+        if len(self.columns) > _TOLD:
+            more = [f"and {len(self.columns) - _TOLD} columns more"]
+        else:
+            more = []
         return "; ".join(filter(None, (self.words(), ", ".join(kinds + more))))
 
     def toml(self) -> dict[str, Any]:
         """As a form says it; what nobody needs to say is left out."""
         usual = Dialect()
-        names = ("separator", "decimal", "encoding", "above", "comment", "missing", "unit")
-        said = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(usual, name)}
+        names = (
+            "separator",
+            "decimal",
+            "encoding",
+            "above",
+            "comment",
+            "missing",
+            "unit",
+        )
+        said = {
+            name: getattr(self, name)
+            for name in names
+            if getattr(self, name) != getattr(usual, name)
+        }
         return {
             "separator": self.separator,
             "decimal": self.decimal,
@@ -141,7 +181,9 @@ class Given:
     def dialect(self, names: Sequence[str]) -> Dialect:
         """The pinned form for a table of these columns; those that it does not know are text."""
         assert self.pinned is not None
-        require_known([column.name for column in self.pinned.columns], names, "the form")
+        require_known(
+            [column.name for column in self.pinned.columns], names, "the form"
+        )
         known = {column.name: column for column in self.pinned.columns}
         columns = [known.get(name, Column(name, "VARCHAR")) for name in names]
         return replace(self.pinned, columns=tuple(self._declared(columns)))
@@ -149,15 +191,24 @@ class Given:
     def typed(self, dialect: Dialect) -> Dialect:
         """A form that was found, with what the owner says of columns and missing marks."""
         require_known(self.types, [column.name for column in dialect.columns], "types")
-        unclear = tuple((name, why) for name, why in dialect.unclear if name not in self.types)
-        return replace(dialect, columns=tuple(self._declared(dialect.columns)), unclear=unclear, missing=self.missing)
+        unclear = tuple(
+            (name, why) for name, why in dialect.unclear if name not in self.types
+        )
+        return replace(
+            dialect,
+            columns=tuple(self._declared(dialect.columns)),
+            unclear=unclear,
+            missing=self.missing,
+        )
 
     def _declared(self, columns: Sequence[Column]) -> list[Column]:
         return [self._column(one) if one.name in self.types else one for one in columns]
 
     def _column(self, column: Column) -> Column:
         kind = self.types[column.name]
-        return replace(column, kind=kind, form=self.time_format if kind in _TIMES else None)
+        return replace(
+            column, kind=kind, form=self.time_format if kind in _TIMES else None
+        )
 
 
 def given_form(
@@ -170,37 +221,66 @@ def given_form(
     Of a table that has types of its own, what only text needs is refused.
     """
     given = dict.fromkeys((*WRITTEN, "missing", "schema")) | dict(written or {})
-    if unknown := [name for name in given if name not in (*WRITTEN, "missing", "schema")]:
+    if unknown := [
+        name for name in given if name not in (*WRITTEN, "missing", "schema")
+    ]:
         one_of("options", unknown[0], (*WRITTEN, *_SAID_ELSEWHERE))
     of_text = location is None or location.kind == "csv"
     said: dict[str, Any] = {}
     for name in WRITTEN:
-        allowed = of_text or (location is not None and location.kind == "excel" and name in ("decimal", "time_format"))
+        allowed = of_text or (
+            location is not None
+            and location.kind == "excel"
+            and name in ("decimal", "time_format")
+        )
         if given[name] and not allowed:
             _refuse_stored(name, location)
-        said[name] = (given[name] or os.environ.get(f"GAUSSVEIL_{name.upper()}") or None) if allowed else None
+        said[name] = (
+            (given[name] or os.environ.get(f"GAUSSVEIL_{name.upper()}") or None)
+            if allowed
+            else None
+        )
     declared = _types(types if types is not None else os.environ.get("GAUSSVEIL_TYPES"))
-    if declared and location is not None and location.kind not in ("csv", "excel", "sqlite"):
+    if (
+        declared
+        and location is not None
+        and location.kind not in ("csv", "excel", "sqlite")
+    ):
         _refuse_stored("types", location)
-    marks = _marks(given["missing"] if given["missing"] is not None else os.environ.get("GAUSSVEIL_MISSING"))
+    marks = _marks(
+        given["missing"]
+        if given["missing"] is not None
+        else os.environ.get("GAUSSVEIL_MISSING")
+    )
     _check_written(said)
     pinned = _pinned(given["schema"], location)
     if pinned is None:
         return Given(**said, types=declared, missing=marks)
-    over = {name: said[name] for name in ("separator", "decimal", "encoding") if said[name]}
-    pinned = replace(pinned, **over, missing=tuple(dict.fromkeys((*pinned.missing, *marks))))
+    over = {
+        name: said[name] for name in ("separator", "decimal", "encoding") if said[name]
+    }
+    pinned = replace(
+        pinned, **over, missing=tuple(dict.fromkeys((*pinned.missing, *marks)))
+    )
     return Given(**said, types=declared, missing=pinned.missing, pinned=pinned)
 
 
 def _refuse_stored(name: str, location: Location | None) -> None:
-    kind = "this" if location is None else location.kind
-    raise ParameterError(f"{name} is declared of CSV files only: a table of kind {kind} has its own.")
+    if location is None:
+        kind = "this"
+    else:
+        kind = location.kind
+    raise ParameterError(
+        f"{name} is declared of CSV files only: a table of kind {kind} has its own."
+    )
 
 
 def _check_written(said: dict[str, Any]) -> None:
     """Refuse what no file can be written in; in place, so that names have one spelling."""
     if said.get("separator"):
-        said["separator"] = {"tab": "\t", "\\t": "\t"}.get(said["separator"], said["separator"])
+        said["separator"] = {"tab": "\t", "\\t": "\t"}.get(
+            said["separator"], said["separator"]
+        )
         if len(said["separator"]) != 1:
             refuse("separator", "one sign, or 'tab'", said["separator"])
     if said.get("decimal"):
@@ -209,8 +289,14 @@ def _check_written(said: dict[str, Any]) -> None:
         try:
             said["encoding"] = codecs.lookup(said["encoding"]).name
         except LookupError:
-            refuse("encoding", "the name of an encoding such as windows-1252", said["encoding"])
-        said["encoding"] = {"cp1252": "windows-1252"}.get(said["encoding"], said["encoding"])
+            refuse(
+                "encoding",
+                "the name of an encoding such as windows-1252",
+                said["encoding"],
+            )
+        said["encoding"] = {"cp1252": "windows-1252"}.get(
+            said["encoding"], said["encoding"]
+        )
 
 
 def _types(said: object) -> dict[str, str]:
@@ -218,10 +304,14 @@ def _types(said: object) -> dict[str, str]:
     if isinstance(said, str):
         pairs = [part.rpartition("=") for part in said.split(",") if part.strip()]
         if not all(sign and name.strip() for name, sign, _ in pairs):
-            raise ParameterError(f"types must be such as home=text,kw=number. Got {said!r}.")
+            raise ParameterError(
+                f"types must be such as home=text,kw=number. Got {said!r}."
+            )
         said = {name.strip(): word for name, _, word in pairs}
     if not isinstance(said, Mapping | None):
-        raise ParameterError(f"types must say what columns hold, by name. Got {type(said).__name__}.")
+        raise ParameterError(
+            f"types must say what columns hold, by name. Got {type(said).__name__}."
+        )
     return {name: sql_kind(word) for name, word in (said or {}).items()}
 
 
@@ -232,7 +322,9 @@ def sql_kind(word: object) -> str:
         kind = KINDS.get(name.lower()) or _ALIASES.get(name, name)
         if kind in _OTHER_KINDS or re.fullmatch(r"DECIMAL(\(\d+, ?\d+\))?", kind):
             return kind
-    raise ParameterError(f"the type of a column must be one of {', '.join(KINDS)}. Got {word!r}.")
+    raise ParameterError(
+        f"the type of a column must be one of {', '.join(KINDS)}. Got {word!r}."
+    )
 
 
 def _marks(said: object) -> tuple[str, ...]:
@@ -245,11 +337,15 @@ def _marks(said: object) -> tuple[str, ...]:
         return (f"{said:g}" if isinstance(said, float) else str(said),)
     if isinstance(said, Sequence):
         return tuple(dict.fromkeys(mark for one in said for mark in _mark(one)))
-    raise ParameterError(f"missing must be a list of marks such as -999. Got {type(said).__name__}.")
+    raise ParameterError(
+        f"missing must be a list of marks such as -999. Got {type(said).__name__}."
+    )
 
 
 def _mark(one: object) -> tuple[str, ...]:
-    return (one.strip(),) if isinstance(one, str) else _marks(one)
+    if isinstance(one, str):
+        return (one.strip(),)
+    return _marks(one)
 
 
 def _pinned(schema: object, location: Location | None) -> Dialect | None:
@@ -258,23 +354,35 @@ def _pinned(schema: object, location: Location | None) -> Dialect | None:
         return replace(schema, found=(), unclear=())
     if isinstance(schema, Mapping):
         return form_from(schema, "schema")
-    said = schema if schema is not None else os.environ.get("GAUSSVEIL_SCHEMA")
+    if schema is not None:
+        said = schema
+    else:
+        said = os.environ.get("GAUSSVEIL_SCHEMA")
     asked = said is not None
-    said = said if asked else os.environ.get("GAUSSVEIL_PROJECT")  # where a command found one in its folder
+    # where a command found one in its folder
+    if not asked:
+        said = os.environ.get("GAUSSVEIL_PROJECT")
     if said is None:
         return None
     if not isinstance(said, str | os.PathLike):
-        raise ParameterError(f"schema must be a file of a form, or a form. Got {type(said).__name__}.")
+        raise ParameterError(
+            f"schema must be a file of a form, or a form. Got {type(said).__name__}."
+        )
     file = Path(said)
     whole = read_toml(file)
     if "form" not in whole and file.name != PROJECT_FILE:
         return form_from(whole, file.name)
-    name = "" if location is None else public_name(f"{location.address}#{location.table}".rstrip("#"))
+    if location is None:
+        name = ""
+    else:
+        name = public_name(f"{location.address}#{location.table}".rstrip("#"))
     project: Project = read_project(file)
     form = project.form_of(name)
     if form is None or not form.keys() - {"people", "unit"}:
         if asked:
-            raise SchemaError(f"{file.name} holds no form of {name!r}: write it with gaussveil schema.")
+            raise SchemaError(
+                f"{file.name} holds no form of {name!r}: write it with gaussveil schema."
+            )
         return None
     return form_from(form, file.name)
 
@@ -282,17 +390,36 @@ def _pinned(schema: object, location: Location | None) -> Dialect | None:
 def form_from(said: Mapping[str, Any], place: str) -> Dialect:
     """A form as it was written down; refused, by its own words alone, where it says what no form can say."""
     if unknown := sorted(said.keys() - set(_KEYS)):
-        raise FormatError(f"{place}: the keys of a form must be among {', '.join(_KEYS)}. Got {', '.join(unknown)}.")
+        raise FormatError(
+            f"{place}: the keys of a form must be among {', '.join(_KEYS)}. Got {', '.join(unknown)}."
+        )
     known = dict(said)
-    for name, kind in (("columns", Mapping), ("missing", list | tuple | str | int | float), ("above", int)):
+    for name, kind in (
+        ("columns", Mapping),
+        ("missing", list | tuple | str | int | float),
+        ("above", int),
+    ):
         if name in known and not isinstance(known[name], kind):
-            raise FormatError(f"{place}: {name} of a form cannot be {type(known[name]).__name__}.")
-    texts = [name for name in _KEYS if name not in ("columns", "missing", "above") and name in known]
+            raise FormatError(
+                f"{place}: {name} of a form cannot be {type(known[name]).__name__}."
+            )
+    texts = [
+        name
+        for name in _KEYS
+        if name not in ("columns", "missing", "above") and name in known
+    ]
     if wrong := [name for name in texts if not isinstance(known[name], str)]:
-        raise FormatError(f"{place}: {wrong[0]} of a form must be a text. Got {type(known[wrong[0]]).__name__}.")
-    written: dict[str, Any] = {name: known[name] for name in ("separator", "decimal", "encoding") if name in known}
+        raise FormatError(
+            f"{place}: {wrong[0]} of a form must be a text. Got {type(known[wrong[0]]).__name__}."
+        )
+    written: dict[str, Any] = {
+        name: known[name]
+        for name in ("separator", "decimal", "encoding")
+        if name in known
+    }
     _check_written(written)
-    named, form = known.get("columns", {}), known.get("time_format")
+    named = known.get("columns", {})
+    form = known.get("time_format")
     columns = [_column_from(name, value, form, place) for name, value in named.items()]
     return Dialect(
         **written,
@@ -304,19 +431,32 @@ def form_from(said: Mapping[str, Any], place: str) -> Dialect:
     )
 
 
-def _column_from(name: str, said: object, time_format: str | None, place: str) -> Column:
+def _column_from(
+    name: str, said: object, time_format: str | None, place: str
+) -> Column:
     if isinstance(said, str):
         said = {"type": said}
     if not isinstance(said, Mapping) or said.keys() - {"type", "format", "missing"}:
-        raise FormatError(f"{place}: a column of a form has a type, and may have a format and missing marks.")
+        raise FormatError(
+            f"{place}: a column of a form has a type, and may have a format and missing marks."
+        )
     kind = sql_kind(said.get("type", "text"))
-    form = said.get("format", time_format) if kind in _TIMES else None
+    if kind in _TIMES:
+        form = said.get("format", time_format)
+    else:
+        form = None
     if not isinstance(form, str | None):
-        raise FormatError(f"{place}: the format of a column must be a text such as %d.%m.%Y.")
+        raise FormatError(
+            f"{place}: the format of a column must be a text such as %d.%m.%Y."
+        )
     return Column(name, kind, form, _marks(said.get("missing")))
 
 
-def require_known(wanted: Sequence[str] | Mapping[str, str], names: Sequence[str], place: str) -> None:
+def require_known(
+    wanted: Sequence[str] | Mapping[str, str], names: Sequence[str], place: str
+) -> None:
     """Refuse columns that the table does not have: names are public."""
     if unknown := [name for name in wanted if name not in names]:
-        raise SchemaError(f"{place} declares {', '.join(map(repr, unknown))}, which the table does not have.")
+        raise SchemaError(
+            f"{place} declares {', '.join(map(repr, unknown))}, which the table does not have."
+        )

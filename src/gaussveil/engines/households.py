@@ -25,7 +25,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gaussveil.accounting import Account, Certificate, CertificateDraft, Release, transaction
+from gaussveil.accounting import (
+    Account,
+    Certificate,
+    CertificateDraft,
+    Release,
+    transaction,
+)
 from gaussveil.accounting.certificates.values import digest_of
 from gaussveil.errors import AssumptionError, FormatError, ParameterError, SourceError
 from gaussveil.statistics.source import Source
@@ -55,7 +61,8 @@ def release_households(
     if not job.strip():
         raise ParameterError("job must not be empty: it names what is released.")
     stored = ReleaseStore(store)
-    known, name = stored.identifiers(), stored.name
+    known = stored.identifiers()
+    name = stored.name
 
     def draw(rows: pa.Table) -> StoredRelease | None:
         household = rows[by][0].as_py()
@@ -71,8 +78,14 @@ def release_households(
 
 def release_id(store: str, account: Account | None, job: str, household: Any) -> str:
     """The id under which a household's release of a job is debited: the same on every attempt with that store."""
-    paying = "" if account is None else account.name
-    parts = [part.encode() for part in (store, paying, job, type(household).__name__, str(household))]
+    if account is None:
+        paying = ""
+    else:
+        paying = account.name
+    parts = [
+        part.encode()
+        for part in (store, paying, job, type(household).__name__, str(household))
+    ]
     text = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
     return "household-" + hashlib.sha256(text).hexdigest()[:40]
 
@@ -85,40 +98,66 @@ class ReleaseStore:
         if not self._path.exists():
             os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600))
         with self._writing() as database:
-            database.execute("CREATE TABLE IF NOT EXISTS releases (id TEXT PRIMARY KEY, value BLOB, certificate TEXT)")
-            database.execute("CREATE TABLE IF NOT EXISTS store (one INTEGER PRIMARY KEY, name TEXT)")
-            database.execute("INSERT OR IGNORE INTO store VALUES (1, ?)", (uuid4().hex,))
-            self.name = str(database.execute("SELECT name FROM store").fetchone()[0])  # no two stores share it
+            database.execute(
+                "CREATE TABLE IF NOT EXISTS releases (id TEXT PRIMARY KEY, value BLOB, certificate TEXT)"
+            )
+            database.execute(
+                "CREATE TABLE IF NOT EXISTS store (one INTEGER PRIMARY KEY, name TEXT)"
+            )
+            database.execute(
+                "INSERT OR IGNORE INTO store VALUES (1, ?)", (uuid4().hex,)
+            )
+            self.name = str(
+                database.execute("SELECT name FROM store").fetchone()[0]
+            )  # no two stores share it
 
     def identifiers(self) -> frozenset[str]:
         """Every id that has a value."""
         with self._writing() as database:
-            return frozenset(row[0] for row in database.execute("SELECT id FROM releases"))
+            return frozenset(
+                row[0] for row in database.execute("SELECT id FROM releases")
+            )
 
     def keep(self, identifier: str, drawn: StoredRelease | None) -> StoredRelease:
         """Store a value durably unless there is one already; give the one that is stored."""
         with self._writing() as database:
             if drawn is not None:
-                database.execute("INSERT OR IGNORE INTO releases VALUES (?, ?, ?)", (identifier, *drawn))
-            row = database.execute("SELECT value, certificate FROM releases WHERE id = ?", (identifier,)).fetchone()
+                database.execute(
+                    "INSERT OR IGNORE INTO releases VALUES (?, ?, ?)",
+                    (identifier, *drawn),
+                )
+            row = database.execute(
+                "SELECT value, certificate FROM releases WHERE id = ?", (identifier,)
+            ).fetchone()
         if row is None:
-            raise SourceError("a stored release is gone: another process changed the store. Run the job again.")
+            raise SourceError(
+                "a stored release is gone: another process changed the store. Run the job again."
+            )
         return bytes(row[0]), str(row[1])
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         try:
-            with closing(sqlite3.connect(self._path, timeout=60, isolation_level=None)) as database:
-                database.execute("PRAGMA synchronous = EXTRA")  # FULL may lose the last commit with the power
+            with closing(
+                sqlite3.connect(self._path, timeout=60, isolation_level=None)
+            ) as database:
+                database.execute(
+                    "PRAGMA synchronous = EXTRA"
+                )  # FULL may lose the last commit with the power
                 database.execute("BEGIN IMMEDIATE")
                 yield database
                 database.execute("COMMIT")
         except sqlite3.Error as error:
-            raise SourceError(f"the store of releases could not be used ({type(error).__name__}).") from None
+            raise SourceError(
+                f"the store of releases could not be used ({type(error).__name__})."
+            ) from None
 
 
 def _released(
-    stored: ReleaseStore, account: Account | None, identifier: str, drawn: StoredRelease | None
+    stored: ReleaseStore,
+    account: Account | None,
+    identifier: str,
+    drawn: StoredRelease | None,
 ) -> Release[Any]:
     """Store, debit, hand out: in this order, so that nothing is seen without a record, nor another value than paid."""
     value, note = stored.keep(identifier, drawn)
@@ -126,23 +165,38 @@ def _released(
     names = [field.name for field in dataclasses.fields(CertificateDraft)]
     draft = CertificateDraft(**{name: getattr(certificate, name) for name in names})
     # Repeatable: whatever is drawn twice, the store gives the value that came first.
-    with transaction(account, certificate.charge, draft, release_id=identifier, repeatable=True, value=value) as debit:
+    with transaction(
+        account,
+        certificate.charge,
+        draft,
+        release_id=identifier,
+        repeatable=True,
+        value=value,
+    ) as debit:
         kept = debit.draw(lambda: _array(value))
     return Release(kept, debit.certificate.of_values(digest_of(kept)))
 
 
 def _account_of(account: Account | None, household: Any) -> Account | None:
-    return None if account is None else Account(account.ledger, account.name.replace(HOUSEHOLD, str(household)))
+    if account is None:
+        return None
+    return Account(account.ledger, account.name.replace(HOUSEHOLD, str(household)))
 
 
 def _packed(release: Release[Any]) -> StoredRelease:
     if not isinstance(release, Release):
-        raise ParameterError(f"release must return a mechanism's Release. Got {type(release).__name__}.")
+        raise ParameterError(
+            f"release must return a mechanism's Release. Got {type(release).__name__}."
+        )
     if release.certificate.account != "not recorded":
-        raise AssumptionError("release must not pay by itself: give the account to release_households instead.")
+        raise AssumptionError(
+            "release must not pay by itself: give the account to release_households instead."
+        )
     value = np.asarray(release.value)
     if value.dtype.kind not in "biuf":
-        raise ParameterError(f"a household's release must be an array of numbers. Got {value.dtype}.")
+        raise ParameterError(
+            f"a household's release must be an array of numbers. Got {value.dtype}."
+        )
     buffer = io.BytesIO()
     np.save(buffer, value, allow_pickle=False)
     return buffer.getvalue(), release.certificate.to_json()

@@ -29,18 +29,24 @@ def line_reader(files: Sequence[str], encoding: str) -> pa.RecordBatchReader:
 
 def line_batches(file: str, encoding: str) -> Iterator[pa.RecordBatch]:
     """The lines of a file, some megabytes at a time."""
-    rest, too_long = b"", False
+    rest = b""
+    too_long = False
     with open_bytes(file) as stream:
         for block in _in_utf8(stream, encoding):
             end = block.rfind(b"\n") + 1
             if end == 0:
                 rest += block if not too_long else b""
                 too_long = too_long or len(rest) > MOST_BYTES
-                rest = rest if not too_long else b""
+                if too_long:
+                    rest = b""
                 continue
             whole = block[:end]
-            whole = whole[whole.find(b"\n") + 1 :] if too_long else rest + whole
-            rest, too_long = block[end:], False
+            if too_long:
+                whole = whole[whole.find(b"\n") + 1 :]
+            else:
+                whole = rest + whole
+            rest = block[end:]
+            too_long = False
             yield _batch(whole)
     if rest and not too_long:
         yield _batch(rest + b"\n")
@@ -53,18 +59,28 @@ def decoded(lines: pa.Array, encoding: str) -> pa.RecordBatch:
             return pa.record_batch([lines.cast(pa.string())], schema=SCHEMA)
         except pa.ArrowInvalid:  # some byte is no letter: that line is mended by itself
             pass
-    texts = [(line or b"")[: MOST_BYTES + 1].decode(encoding, errors="replace") for line in lines.to_pylist()]
+    texts = [
+        (line or b"")[: MOST_BYTES + 1].decode(encoding, errors="replace")
+        for line in lines.to_pylist()
+    ]
     return pa.record_batch([pa.array(texts, pa.string())], schema=SCHEMA)
 
 
 def _in_utf8(stream: BinaryIO, encoding: str) -> Iterator[bytes]:
     """Blocks in UTF-8 with one mark at the end of lines; empty lines more do no harm, for they are left out."""
-    decoder = None if encoding == "utf-8" else codecs.getincrementaldecoder(encoding)(errors="replace")
+    if encoding == "utf-8":
+        decoder = None
+    else:
+        decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
     first = True
     while block := stream.read(_BLOCK):
-        data = block if decoder is None else decoder.decode(block).encode("utf-8", errors="replace")
+        if decoder is None:
+            data = block
+        else:
+            data = decoder.decode(block).encode("utf-8", errors="replace")
         if first and data:
-            data, first = data.removeprefix(codecs.BOM_UTF8), False
+            data = data.removeprefix(codecs.BOM_UTF8)
+            first = False
         yield data.replace(b"\r", b"\n")
     if decoder is not None and (last := decoder.decode(b"", final=True)):
         yield last.encode("utf-8", errors="replace").replace(b"\r", b"\n")
@@ -78,7 +94,9 @@ def _batch(data: bytes) -> pa.RecordBatch:
     offsets[1:] = ends - np.arange(len(ends))
     text = signs[signs != 10]
     lines = pa.Array.from_buffers(
-        pa.string(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(text))]
+        pa.string(),
+        len(ends),
+        [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(text))],
     )
     try:
         lines.validate(full=True)

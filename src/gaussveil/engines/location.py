@@ -33,7 +33,9 @@ _SUFFIXES: dict[str, Kind] = {
 }
 
 # A user before a server, a scheme without its two slashes (not a drive letter), what follows a URL, names of secrets.
-_MAY_HOLD_PASSWORD = re.compile(r"@|^[a-z][a-z0-9+.-]+:(?!//)|://.*[?]|passw|pwd=|secret|token", re.IGNORECASE)
+_MAY_HOLD_PASSWORD = re.compile(
+    r"@|^[a-z][a-z0-9+.-]+:(?!//)|://.*[?]|passw|pwd=|secret|token", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,27 @@ class Location:
         if not self.local:
             return [self.address]
         is_folder = os.path.isdir(self.address)
-        pattern = os.path.join(glob.escape(self.address), "*.parquet") if is_folder else self.address
-        found = [pattern] if os.path.exists(pattern) else _matches(pattern)
-        ending = "*.csv*" if self.kind == "csv" else "*.parquet"
-        parts = {name: _matches(os.path.join(glob.escape(name), ending)) for name in found if os.path.isdir(name)}
+        if is_folder:
+            pattern = os.path.join(glob.escape(self.address), "*.parquet")
+        else:
+            pattern = self.address
+        if os.path.exists(pattern):
+            found = [pattern]
+        else:
+            found = _matches(pattern)
+        if self.kind == "csv":
+            ending = "*.csv*"
+        else:
+            ending = "*.parquet"
+        parts = {
+            name: _matches(os.path.join(glob.escape(name), ending))
+            for name in found
+            if os.path.isdir(name)
+        }
         if not found or not all(parts.values()):
-            raise SourceError(f"no file matches {spoken_name(self.address)!r}: check the path.")
+            raise SourceError(
+                f"no file matches {spoken_name(self.address)!r}: check the path."
+            )
         found = [file for name in found for file in parts.get(name, [name])]
         if self.kind in ("parquet", "csv"):
             refuse_wildcards(found, "*?[")
@@ -73,22 +90,40 @@ class Location:
         """Changes when a file of the table is written, replaced, added or removed."""
         files = self.files()
         stats = [(name, os.stat(name)) for name in files]
-        known = [(name, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino) for name, s in stats]
-        logs = [name for file in files for name in (f"{file}.wal", f"{file}-wal") if os.path.exists(name)]
+        known = [
+            (name, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino)
+            for name, s in stats
+        ]
+        logs = [
+            name
+            for file in files
+            for name in (f"{file}.wal", f"{file}-wal")
+            if os.path.exists(name)
+        ]
         # SQLite makes an empty log, and sets the owner of any, where it only reads.
-        written = [(name, s.st_size, s.st_mtime_ns) for name in logs if (s := os.stat(name)).st_size]
+        written = [
+            (name, s.st_size, s.st_mtime_ns)
+            for name in logs
+            if (s := os.stat(name)).st_size
+        ]
         return hashlib.sha256(repr((known, written)).encode()).hexdigest()
 
 
 def _matches(pattern: str) -> list[str]:
-    return sorted(name for name in glob.glob(pattern) if not os.path.basename(name).startswith(("_", ".")))
+    return sorted(
+        name
+        for name in glob.glob(pattern)
+        if not os.path.basename(name).startswith(("_", "."))
+    )
 
 
 def refuse_wildcards(files: Sequence[str], signs: str) -> None:
     """Refuse names that an engine would take for patterns: it would read other files, or one of them twice."""
     for name in files:
         if any(sign in name for sign in signs):
-            raise SourceError(f"{name!r} holds one of {signs}, which means several files: rename it or its folder.")
+            raise SourceError(
+                f"{name!r} holds one of {signs}, which means several files: rename it or its folder."
+            )
 
 
 def locate(uri: str | os.PathLike[str]) -> Location:
@@ -111,7 +146,9 @@ def locate(uri: str | os.PathLike[str]) -> Location:
             f"uri must end in one of {', '.join(_SUFFIXES)}, name a folder or start with postgresql://."
         )
     if kind in ("duckdb", "sqlite", "postgres") and not table:
-        raise ParameterError(f"uri must name a table of the {kind} database: write ...#table.")
+        raise ParameterError(
+            f"uri must name a table of the {kind} database: write ...#table."
+        )
     location = Location(kind, address, table)
     location.files()
     return location
@@ -121,11 +158,15 @@ def public_name(address: str) -> str:
     """What certificates and pages call a table: neither its server, nor a password that the address may hold."""
     place, _, table = address.rpartition("#") if "#" in address else (address, "", "")
     scheme, elsewhere, rest = place.partition("?")[0].rstrip("/").partition("://")
-    if elsewhere:  # user, password and server are before the path, of which there may be none
+    if (
+        elsewhere
+    ):  # user, password and server are before the path, of which there may be none
         name = rest.rpartition("@")[2].partition("/")[2].rpartition("/")[2] or scheme
     else:
         name = scheme.rpartition("/")[2]
-    return f"{name}#{table}" if table else name
+    if table:
+        return f"{name}#{table}"
+    return name
 
 
 def may_hold_password(address: str) -> bool:
@@ -138,4 +179,6 @@ def spoken_name(address: str) -> str:
     if not may_hold_password(address):
         return address
     name = public_name(address)
-    return "the table" if may_hold_password(name) else name
+    if may_hold_password(name):
+        return "the table"
+    return name

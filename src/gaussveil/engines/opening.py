@@ -42,7 +42,9 @@ def open(
         session, master: of Spark.
     """
     options: dict[str, Any] = {
-        name: value for name, value in locals().items() if name not in ("uri", "engine") and value is not None
+        name: value
+        for name, value in locals().items()
+        if name not in ("uri", "engine") and value is not None
     }
     if engine == "duckdb":
         from gaussveil.engines.duckdb import DuckDBSource

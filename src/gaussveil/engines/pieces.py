@@ -15,19 +15,33 @@ import pyarrow.parquet as pq
 from gaussveil.errors import SchemaError
 from gaussveil.statistics.block import plain
 
-Part = tuple[str, int, int, int]  # a file, the part's number, how many parts the file has, bytes of a part
+Part = tuple[
+    str, int, int, int
+]  # a file, the part's number, how many parts the file has, bytes of a part
 Piece = list[Part]
 
 _PIECES_PER_CORE = 4  # so that no core waits long for the last piece of another
-_SMALLEST, _LARGEST = 2**22, 2**26
+_SMALLEST = 2**22
+_LARGEST = 2**26
 _BATCH_ROWS = 2**16
-_TYPES = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string()}
+_TYPES = {
+    pa.bool_(),
+    pa.int8(),
+    pa.int16(),
+    pa.int32(),
+    pa.int64(),
+    pa.float32(),
+    pa.float64(),
+    pa.string(),
+}
 
 
 def cut_files(files: Sequence[str], cores: int) -> list[Piece]:
     """Pieces of about equal size; a large file is in several, small files are together in one."""
     sizes = {os.path.abspath(file): os.path.getsize(file) for file in files}
-    size = min(max(sum(sizes.values()) // (cores * _PIECES_PER_CORE), _SMALLEST), _LARGEST)
+    size = min(
+        max(sum(sizes.values()) // (cores * _PIECES_PER_CORE), _SMALLEST), _LARGEST
+    )
     pieces: list[Piece] = []
     filled = size
     for file, whole in sizes.items():
@@ -44,8 +58,13 @@ def cut_files(files: Sequence[str], cores: int) -> list[Piece]:
 def readable(file: str, schema: pa.Schema) -> bool:
     """Whether workers read these columns as Spark would: types that mean one thing only."""
     found = pq.read_schema(file)
-    there = all(found.get_field_index(field.name) >= 0 and field.type in _TYPES for field in schema)
-    return there and all(_plain_kind(found.field(field.name)) == field.type for field in schema)
+    there = all(
+        found.get_field_index(field.name) >= 0 and field.type in _TYPES
+        for field in schema
+    )
+    return there and all(
+        _plain_kind(found.field(field.name)) == field.type for field in schema
+    )
 
 
 def mixed_columns(files: Sequence[str]) -> frozenset[str]:
@@ -53,8 +72,15 @@ def mixed_columns(files: Sequence[str]) -> frozenset[str]:
 
     An engine would make the first file's type of them: it would round, or fail because of one value, or say missing.
     """
-    first, *others = [{field.name: _plain_kind(field) for field in pq.read_schema(file)} for file in files]
-    return frozenset(name for name, kind in first.items() if any(other.get(name) != kind for other in others))
+    first, *others = [
+        {field.name: _plain_kind(field) for field in pq.read_schema(file)}
+        for file in files
+    ]
+    return frozenset(
+        name
+        for name, kind in first.items()
+        if any(other.get(name) != kind for other in others)
+    )
 
 
 def refuse_mixed(mixed: frozenset[str], columns: Iterable[str]) -> None:
@@ -72,10 +98,21 @@ def read_piece(piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for file, number, count, size in piece:
         with pq.ParquetFile(file) as table:
             if not readable(file, schema):
-                raise pa.ArrowInvalid("the files of the table have columns of different types")
-            firsts = [_first_byte(table.metadata.row_group(k)) for k in range(table.num_row_groups)]
-            groups = [k for k, first in enumerate(firsts) if min(max(first // size, 0), count - 1) == number]
-            yield from table.iter_batches(_BATCH_ROWS, groups, columns=schema.names, use_threads=False)
+                raise pa.ArrowInvalid(
+                    "the files of the table have columns of different types"
+                )
+            firsts = [
+                _first_byte(table.metadata.row_group(k))
+                for k in range(table.num_row_groups)
+            ]
+            groups = [
+                k
+                for k, first in enumerate(firsts)
+                if min(max(first // size, 0), count - 1) == number
+            ]
+            yield from table.iter_batches(
+                _BATCH_ROWS, groups, columns=schema.names, use_threads=False
+            )
 
 
 def _first_byte(group: pq.RowGroupMetaData) -> int:

@@ -53,8 +53,13 @@ def sheet_rows(address: str, table: str) -> list[list[Any]]:
     try:
         book = python_calamine.CalamineWorkbook.from_path(address)
         if table and table not in book.sheet_names:
-            raise SourceError(f"{name} has no sheet {table!r}; it has {', '.join(book.sheet_names)}.")
-        sheet = book.get_sheet_by_name(table) if table else book.get_sheet_by_index(0)
+            raise SourceError(
+                f"{name} has no sheet {table!r}; it has {', '.join(book.sheet_names)}."
+            )
+        if table:
+            sheet = book.get_sheet_by_name(table)
+        else:
+            sheet = book.get_sheet_by_index(0)
         rows: list[list[Any]] = sheet.to_python()
     except SourceError:
         raise
@@ -68,13 +73,26 @@ def sheet_rows(address: str, table: str) -> list[list[Any]]:
 def _require_bounded(address: str, table: str, library: Path) -> None:
     """Let another process read the sheet first."""
     name = Path(address).name
-    words = [sys.executable, "-I", "-S", "-c", _PROBE, str(library), str(Path(address).absolute()), table]
-    ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    words = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        _PROBE,
+        str(library),
+        str(Path(address).absolute()),
+        table,
+    ]
+    ended = subprocess.run(
+        words, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
     if ended.returncode == DAMAGED:
         raise _damaged(name)
     size = ended.stdout.strip() or b"0"
     if ended.returncode != 0 or int(size) > MOST_SHEET_CELLS:
-        raise SourceError(f"{name}: the sheet is too large to be read at once; save it as CSV.")
+        raise SourceError(
+            f"{name}: the sheet is too large to be read at once; save it as CSV."
+        )
 
 
 def _damaged(name: str) -> FormatError:

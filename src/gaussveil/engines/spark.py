@@ -17,8 +17,20 @@ import pyarrow.compute as pc
 
 from gaussveil.engines.form import given_form
 from gaussveil.engines.location import locate
-from gaussveil.engines.pieces import cut_files, mixed_columns, read_piece, readable, refuse_mixed
-from gaussveil.engines.spark_tables import held_cells, names_in_sql, read_lines, read_parquet, records_of
+from gaussveil.engines.pieces import (
+    cut_files,
+    mixed_columns,
+    read_piece,
+    readable,
+    refuse_mixed,
+)
+from gaussveil.engines.spark_tables import (
+    held_cells,
+    names_in_sql,
+    read_lines,
+    read_parquet,
+    records_of,
+)
 from gaussveil.engines.spill import spill_folder
 from gaussveil.engines.sql import kept_rows, select_rows
 from gaussveil.engines.typed_columns import require_stored, stored_form
@@ -29,7 +41,12 @@ from gaussveil.statistics.fixed_point import carry
 from gaussveil.statistics.row_hash import hash_rows
 from gaussveil.statistics.source import Source, View, Watch
 from gaussveil.statistics.statistic import State, Statistic
-from gaussveil.statistics.unit_cells import CellReader, UnitCells, UnitTotals, units_per_value
+from gaussveil.statistics.unit_cells import (
+    CellReader,
+    UnitCells,
+    UnitTotals,
+    units_per_value,
+)
 from gaussveil.typing import Integers
 
 try:
@@ -38,12 +55,16 @@ try:
     from pyspark.sql.pandas.functions import arrow_udf
     from pyspark.sql.pandas.types import to_arrow_schema
 except ImportError as error:
-    raise MissingDependencyError(f"Spark is not installed: {install('spark')} (and Java 17).") from error
+    raise MissingDependencyError(
+        f"Spark is not installed: {install('spark')} (and Java 17)."
+    ) from error
 
 # Errors of the Java side that PySpark does not translate.
 Py4JError: type[Exception] = import_module("py4j.protocol").Py4JError
 
-_arrow_udf: Callable[..., Any] = arrow_udf  # its stub knows no function of arbitrarily many columns
+_arrow_udf: Callable[..., Any] = (
+    arrow_udf  # its stub knows no function of arbitrarily many columns
+)
 _NAMES = itertools.count()
 
 
@@ -82,9 +103,14 @@ class SparkSource(Source):
         self.watch = Watch()
         with _readable():
             parquet = self._location.local and self._location.kind == "parquet"
-            self._mixed = mixed_columns(self._location.files()) if parquet else frozenset()
+            if parquet:
+                self._mixed = mixed_columns(self._location.files())
+            else:
+                self._mixed = frozenset()
             if self._location.kind == "csv":
-                self._lines, self.dialect, self._above = read_lines(self._session, self._location, self._given)
+                self._lines, self.dialect, self._above = read_lines(
+                    self._session, self._location, self._given
+                )
             self._shape()
         self.view = View(tuple(self._schema.names))
         self._rows = self._table
@@ -135,17 +161,27 @@ class SparkSource(Source):
             sums = "SELECT count(*), bit_xor(xxhash64(*)), sum(CAST(xxhash64(*) AS DECIMAL(38, 0))) FROM"
             return repr(self._session.sql(f"{sums} {self._table} AS t").collect())
 
-    def batches(self, columns: Sequence[str], order: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, columns: Sequence[str], order: Sequence[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
         """The rows of the view, in whatever order Spark finds them, or sorted; a partition at a time."""
         self._begin()
         with _readable():
-            for row in self._frame(columns, order).mapInArrow(_enveloped, "batches binary").toLocalIterator():
-                yield from _renamed(pa.ipc.open_stream(row["batches"]), columns or self.view.columns[:1])
+            for row in (
+                self._frame(columns, order)
+                .mapInArrow(_enveloped, "batches binary")
+                .toLocalIterator()
+            ):
+                yield from _renamed(
+                    pa.ipc.open_stream(row["batches"]), columns or self.view.columns[:1]
+                )
 
     def _frame(self, columns: Sequence[str], order: Sequence[str] = ()) -> DataFrame:
         """These columns by number: PySpark takes a name with a dot in it for a part of another column."""
         refuse_mixed(self._mixed, self.view.needed(columns, order))
-        frame = self._session.sql(select_rows(self.view, self._rows, names_in_sql, columns, order))
+        frame = self._session.sql(
+            select_rows(self.view, self._rows, names_in_sql, columns, order)
+        )
         return frame.toDF(*(f"column{k}" for k in range(len(frame.columns))))
 
     def _begin(self) -> None:
@@ -164,7 +200,10 @@ class SparkSource(Source):
         """Give Spark the keyed hash of columns under a fresh name."""
         name = f"gaussveil_hash_{next(_NAMES)}"
         unit = self.view.unit
-        place = list(columns).index(unit) if columns is not None and unit is not None and unit in columns else None
+        if columns is not None and unit is not None and unit in columns:
+            place = list(columns).index(unit)
+        else:
+            place = None
         self._session.udf.register(name, _arrow_udf(_hashing(key, place), "bigint"))
         return name
 
@@ -175,9 +214,13 @@ class SparkSource(Source):
         frame, rows = self._plan(reader.needed)
 
         def partials(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            blocks = (block for batch in rows(batches) for block in reader.blocks(batch))
+            blocks = (
+                block for batch in rows(batches) for block in reader.blocks(batch)
+            )
             state = statistic.fold(blocks, len(reader.columns), reader.groups)
-            yield pa.record_batch([pa.array([_pack(state)], type=pa.binary())], names=["state"])
+            yield pa.record_batch(
+                [pa.array([_pack(state)], type=pa.binary())], names=["state"]
+            )
 
         with _readable():
             parts = frame.mapInArrow(partials, "state binary").toArrow()
@@ -186,59 +229,110 @@ class SparkSource(Source):
             state = statistic.merge(state, _unpack(packed, empty))
         return state
 
-    def _fold_units(self, reader: CellReader, totals: UnitTotals, kept: list[UnitCells]) -> State:
+    def _fold_units(
+        self, reader: CellReader, totals: UnitTotals, kept: list[UnitCells]
+    ) -> State:
         """Each task has all rows of its units; the driver merges one row of integers per task."""
 
         def partials(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             rows = list(_renamed(batches, reader.columns))
             state = totals.fold(reader.chunks(lambda: rows))
-            yield pa.record_batch([pa.array([_pack(state)], type=pa.binary())], names=["state"])
+            yield pa.record_batch(
+                [pa.array([_pack(state)], type=pa.binary())], names=["state"]
+            )
 
         state = totals.empty()
-        for packed in self._by_unit(reader.columns, partials, "state binary")["state"].to_pylist():
+        for packed in self._by_unit(reader.columns, partials, "state binary")[
+            "state"
+        ].to_pylist():
             part = _unpack(packed, state)
             state = {name: carry(state[name] + part[name]) for name in state}
         return state
 
-    def _units_per_value(self, unit: str, column: str, per_unit: int) -> tuple[pa.Array, Integers]:
-        kind = self._session.sql(f"SELECT {names_in_sql([column])} AS value FROM {self._table}").schema[0].dataType
+    def _units_per_value(
+        self, unit: str, column: str, per_unit: int
+    ) -> tuple[pa.Array, Integers]:
+        kind = (
+            self._session.sql(
+                f"SELECT {names_in_sql([column])} AS value FROM {self._table}"
+            )
+            .schema[0]
+            .dataType
+        )
 
         def partials(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            values, counts = units_per_value(_renamed(batches, ["unit", "value"]), per_unit)
+            values, counts = units_per_value(
+                _renamed(batches, ["unit", "value"]), per_unit
+            )
             if len(values):
-                yield pa.record_batch([values, pa.array(counts)], names=["value", "units"])
+                yield pa.record_batch(
+                    [values, pa.array(counts)], names=["value", "units"]
+                )
 
-        found = self._by_unit([unit, column], partials, f"value {kind.simpleString()}, units bigint")
+        found = self._by_unit(
+            [unit, column], partials, f"value {kind.simpleString()}, units bigint"
+        )
         whole = found.group_by("value").aggregate([("units", "sum")])
         return whole["value"].combine_chunks(), whole["units_sum"].to_numpy()
 
-    def _by_unit(self, columns: Sequence[str], partials: Callable[[Batches], Batches], schema: str) -> pa.Table:
+    def _by_unit(
+        self,
+        columns: Sequence[str],
+        partials: Callable[[Batches], Batches],
+        schema: str,
+    ) -> pa.Table:
         """Hand all rows of a unit, the first column, to one task."""
         self._begin()
         tasks = _TASKS_PER_CORE * self._session.sparkContext.defaultParallelism
         with _readable():
-            frame = self._frame(columns).where("column0 IS NOT NULL").repartition(tasks, "column0")
+            frame = (
+                self._frame(columns)
+                .where("column0 IS NOT NULL")
+                .repartition(tasks, "column0")
+            )
             return frame.mapInArrow(partials, schema).toArrow()
 
-    def _plan(self, columns: Sequence[str]) -> tuple[DataFrame, Callable[[Batches], Batches]]:
+    def _plan(
+        self, columns: Sequence[str]
+    ) -> tuple[DataFrame, Callable[[Batches], Batches]]:
         """What Spark hands out to tasks, and how a task finds its rows in it: they are it, or it names pieces."""
         refuse_mixed(self._mixed, self.view.needed(columns))
-        location, view = self._location, self.view
-        schema = pa.schema([self._schema.field(name) for name in columns or view.columns[:1]])
+        location = self._location
+        view = self.view
+        schema = pa.schema(
+            [self._schema.field(name) for name in columns or view.columns[:1]]
+        )
         with _readable():
-            files = location.files() if location.local and location.kind == "parquet" else []
+            if location.local and location.kind == "parquet":
+                files = location.files()
+            else:
+                files = []
             whole = view.unit is None and view.rate is None
             if not (files and whole and readable(files[0], schema)):
-                return self._frame(columns), lambda batches: _renamed(batches, schema.names)
+                return self._frame(columns), lambda batches: _renamed(
+                    batches, schema.names
+                )
             pieces = cut_files(files, self._session.sparkContext.defaultParallelism)
 
         def rows(batches: Batches) -> Batches:
-            numbers = (number for batch in batches for number in batch.column(0).to_pylist())
-            return (batch for number in numbers for batch in read_piece(pieces[number], schema))
+            numbers = (
+                number for batch in batches for number in batch.column(0).to_pylist()
+            )
+            return (
+                batch
+                for number in numbers
+                for batch in read_piece(pieces[number], schema)
+            )
 
         return self._session.range(0, len(pieces), 1, len(pieces)), rows
 
-    def _map(self, function: Callable[[pa.Table], Any], by: str, order: Sequence[str], jobs: int) -> list[Any]:
+    def _map(
+        self,
+        function: Callable[[pa.Table], Any],
+        by: str,
+        order: Sequence[str],
+        jobs: int,
+    ) -> list[Any]:
         """One Spark task per household; results travel pickled between our own processes."""
         names = list(self.view.columns)
         ties = [name for name in names if name not in (by, *order)]
@@ -246,7 +340,10 @@ class SparkSource(Source):
 
         def apply(group: tuple[Any, ...], table: pa.Table) -> pa.Table:
             table = table.rename_columns(names)
-            ordered = table.take(pc.sort_indices(table, sort_keys=keys)) if keys else table
+            if keys:
+                ordered = table.take(pc.sort_indices(table, sort_keys=keys))
+            else:
+                ordered = table
             result = pickle.dumps((group[0].as_py(), _quietly(function, ordered)))
             return pa.table({"result": pa.array([result], type=pa.binary())})
 
@@ -255,10 +352,18 @@ class SparkSource(Source):
         frame = self._frame(names).where(f"{key} IS NOT NULL")
         # By rows Spark would join tasks until few are left; the work is by household, and no core shall wait long.
         tasks = _TASKS_PER_CORE * self._session.sparkContext.defaultParallelism
-        frame = frame.repartition(max(tasks, int(self._session.conf.get("spark.sql.shuffle.partitions") or 0)), key)
+        frame = frame.repartition(
+            max(
+                tasks, int(self._session.conf.get("spark.sql.shuffle.partitions") or 0)
+            ),
+            key,
+        )
         with _working():
             results = frame.groupBy(key).applyInArrow(apply, "result binary").toArrow()
-        return sorted((pickle.loads(one) for one in results["result"].to_pylist()), key=lambda pair: pair[0])
+        return sorted(
+            (pickle.loads(one) for one in results["result"].to_pylist()),
+            key=lambda pair: pair[0],
+        )
 
 
 def start_session(master: str | None = None) -> SparkSession:
@@ -277,9 +382,14 @@ def start_session(master: str | None = None) -> SparkSession:
     }
     if master.startswith("local"):
         # One process: no name look-ups, and no more shuffle partitions than are worth a task.
-        options |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+        options |= {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+        }
         options |= {"spark.sql.shuffle.partitions": "8"}
-        if "SPARK_LOCAL_DIRS" not in os.environ:  # what does not fit in memory: for the owner alone, and swept
+        if (
+            "SPARK_LOCAL_DIRS" not in os.environ
+        ):  # what does not fit in memory: for the owner alone, and swept
             options |= {"spark.local.dir": spill_folder(_OF_THIS_PROCESS)}
     for name, value in options.items():
         builder = builder.config(name, value)
@@ -299,7 +409,9 @@ def _readable() -> Iterator[None]:
     try:
         yield
     except PySparkImportError:
-        raise MissingDependencyError(f"Spark needs pandas and pyarrow of its own choice: {install('spark')}.") from None
+        raise MissingDependencyError(
+            f"Spark needs pandas and pyarrow of its own choice: {install('spark')}."
+        ) from None
     except (PySparkException, Py4JError, pa.ArrowException, OSError) as error:
         raise SourceError(
             f"the table could not be read ({type(error).__name__}): "
@@ -337,7 +449,10 @@ def _enveloped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         envelope = pa.BufferOutputStream()
         with pa.ipc.new_stream(envelope, batch.schema) as writer:
             writer.write_batch(batch)
-        yield pa.record_batch([pa.array([envelope.getvalue().to_pybytes()], type=pa.binary())], names=["batches"])
+        yield pa.record_batch(
+            [pa.array([envelope.getvalue().to_pybytes()], type=pa.binary())],
+            names=["batches"],
+        )
 
 
 def _hashing(key: bytes, unit: int | None) -> Callable[..., pa.Array]:
@@ -348,11 +463,15 @@ def _hashing(key: bytes, unit: int | None) -> Callable[..., pa.Array]:
 
 
 def _pack(state: State) -> bytes:
-    return b"".join(np.ascontiguousarray(state[name]).tobytes() for name in sorted(state))
+    return b"".join(
+        np.ascontiguousarray(state[name]).tobytes() for name in sorted(state)
+    )
 
 
 def _unpack(packed: bytes, like: State) -> State:
     values = np.frombuffer(packed, dtype=np.int64)
     ends = np.cumsum([like[name].size for name in sorted(like)])
     parts = np.split(values, ends[:-1])
-    return {name: part.reshape(like[name].shape) for name, part in zip(sorted(like), parts)}
+    return {
+        name: part.reshape(like[name].shape) for name, part in zip(sorted(like), parts)
+    }

@@ -44,7 +44,9 @@ _WHOLE = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 def read_parquet(session: SparkSession, location: Location) -> DataFrame:
     """Parquet files by Spark's own reader."""
     if location.kind != "parquet":
-        raise ParameterError(f"engine 'spark' reads Parquet and CSV. Got {location.kind}: use engine='duckdb'.")
+        raise ParameterError(
+            f"engine 'spark' reads Parquet and CSV. Got {location.kind}: use engine='duckdb'."
+        )
     files = _files(location)
     if location.local:
         _require_known_types(files[0])
@@ -56,16 +58,27 @@ def held_cells(frame: DataFrame, schema: pa.Schema, form: Dialect) -> DataFrame:
     own = {column.name: column.missing for column in form.columns}
     cells = []
     for field in schema:
-        marks, name = (*form.missing, *own.get(field.name, ())), names_in_sql([field.name])
-        texts = ", ".join("'" + mark.replace("\\", "\\\\").replace("'", "\\'") + "'" for mark in marks)
-        numbers = ", ".join(f"CAST('{float(mark)!r}' AS DOUBLE)" for mark in marks if _is_number(mark))
+        marks = (*form.missing, *own.get(field.name, ()))
+        name = names_in_sql([field.name])
+        texts = ", ".join(
+            "'" + mark.replace("\\", "\\\\").replace("'", "\\'") + "'" for mark in marks
+        )
+        numbers = ", ".join(
+            f"CAST('{float(mark)!r}' AS DOUBLE)" for mark in marks if _is_number(mark)
+        )
         if texts and pa.types.is_string(field.type):
-            cells.append(f"CASE WHEN trim({name}) IN ({texts}) THEN NULL ELSE {name} END AS {name}")
+            cells.append(
+                f"CASE WHEN trim({name}) IN ({texts}) THEN NULL ELSE {name} END AS {name}"
+            )
         elif numbers and is_number(field.type) and not pa.types.is_boolean(field.type):
-            cells.append(f"CASE WHEN CAST({name} AS DOUBLE) IN ({numbers}) THEN NULL ELSE {name} END AS {name}")
+            cells.append(
+                f"CASE WHEN CAST({name} AS DOUBLE) IN ({numbers}) THEN NULL ELSE {name} END AS {name}"
+            )
         else:
             cells.append(name)
-    return frame.selectExpr(*cells) if form.missing or any(own.values()) else frame
+    if form.missing or any(own.values()):
+        return frame.selectExpr(*cells)
+    return frame
 
 
 def _is_number(mark: str) -> bool:
@@ -75,7 +88,9 @@ def _is_number(mark: str) -> bool:
         return False
 
 
-def read_lines(session: SparkSession, location: Location, given: Given) -> tuple[Lines, Dialect, tuple[str, ...]]:
+def read_lines(
+    session: SparkSession, location: Location, given: Given
+) -> tuple[Lines, Dialect, tuple[str, ...]]:
     """What hands out the lines of the files, how they are written, and the lines above their rows.
 
     Spark finds the lines itself where an end of line is the byte that it is in ASCII; other files are read whole by
@@ -87,17 +102,26 @@ def read_lines(session: SparkSession, location: Location, given: Given) -> tuple
     else:
         rows = session.read.options(**_WHOLE).text(files).limit(HEAD_LINES).collect()
         head = head_of([row["value"] for row in rows], given)
-        dialect, above = dialect_of(head, given), head.above
+        dialect = dialect_of(head, given)
+        above = head.above
     encoding = dialect.encoding
     if "\n".encode(encoding) == b"\n":
 
         def lines() -> tuple[DataFrame, Callable[[Batches], Batches]]:
-            texts = session.read.options(**_WHOLE).text(files).selectExpr(f"CAST(value AS BINARY) AS {LINE}")
-            return texts, lambda batches: (decoded(batch.column(0), encoding) for batch in batches)
+            texts = (
+                session.read.options(**_WHOLE)
+                .text(files)
+                .selectExpr(f"CAST(value AS BINARY) AS {LINE}")
+            )
+            return texts, lambda batches: (
+                decoded(batch.column(0), encoding) for batch in batches
+            )
 
         return lines, dialect, above
     if not location.local:
-        raise ParameterError(f"encoding of a table elsewhere must be one of single bytes. Got {encoding!r}.")
+        raise ParameterError(
+            f"encoding of a table elsewhere must be one of single bytes. Got {encoding!r}."
+        )
 
     def whole() -> tuple[DataFrame, Callable[[Batches], Batches]]:
         numbers = session.range(0, len(files), 1, len(files))
@@ -111,14 +135,19 @@ def read_lines(session: SparkSession, location: Location, given: Given) -> tuple
     return whole, dialect, above
 
 
-def records_of(lines: Lines, dialect: Dialect, above: Sequence[str]) -> tuple[DataFrame, pa.Schema]:
+def records_of(
+    lines: Lines, dialect: Dialect, above: Sequence[str]
+) -> tuple[DataFrame, pa.Schema]:
     """The records that the workers make of lines, by the same map of cells as everywhere, and their schema."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     query = typed(records(LINES, dialect, above), dialect)
     stored = schema_of(query, SCHEMA)
     frame, opened = lines()
-    made = frame.mapInArrow(lambda batches: mapped(opened(batches), query, stored), from_arrow_schema(stored, True))
+    made = frame.mapInArrow(
+        lambda batches: mapped(opened(batches), query, stored),
+        from_arrow_schema(stored, True),
+    )
     return made, without_cells(stored, dialect)
 
 

@@ -22,7 +22,9 @@ def spill_folder(owner: object, parent: str | None = None) -> str:
     folder = tempfile.mkdtemp(prefix=PREFIX, dir=place)  # mode 0700
     lock = os.open(os.path.join(folder, "new"), os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    os.rename(os.path.join(folder, "new"), os.path.join(folder, "lock"))  # never there without being held
+    os.rename(
+        os.path.join(folder, "new"), os.path.join(folder, "lock")
+    )  # never there without being held
     weakref.finalize(owner, _remove, folder, lock, os.getpid())
     return folder
 

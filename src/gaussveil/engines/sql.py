@@ -29,9 +29,12 @@ def kept_rows(view: View, table: str, names: Names, hash_function: HashFunction)
         rows = f"(SELECT {cells} FROM {ranked} AS k WHERE {rank_column} <= {view.max_rows})"
     if view.rate is not None and view.unit is not None:
         coin = hash_function(view.coin_key, [view.unit])
-        rows = f"(SELECT {cells} FROM {rows} AS b WHERE {coin}({unit}) < {view.threshold})"
+        rows = (
+            f"(SELECT {cells} FROM {rows} AS b WHERE {coin}({unit}) < {view.threshold})"
+        )
     elif view.rate is not None:
-        row_hash, coin = hash_function(view.row_key, view.columns), hash_function(view.coin_key, None)
+        row_hash = hash_function(view.row_key, view.columns)
+        coin = hash_function(view.coin_key, None)
         hashed = f"(SELECT *, {row_hash}({cells}) AS {hash_column} FROM {rows} AS r)"
         # Equal rows get numbers of their own, hence independent coins.
         rank = f"CAST(row_number() OVER (PARTITION BY {hash_column} ORDER BY {hash_column}) - 1 AS BIGINT)"
@@ -42,16 +45,21 @@ def kept_rows(view: View, table: str, names: Names, hash_function: HashFunction)
 
 def _own_names(columns: Sequence[str]) -> tuple[str, str]:
     """Names for hash and rank that no column of the table has, lest a column of that name decide who is kept."""
-    taken, own = {name.lower() for name in columns}, "gaussveil"
+    taken = {name.lower() for name in columns}
+    own = "gaussveil"
     while {f"{own}_hash", f"{own}_rank"} & taken:
         own += "_own"
     return f"{own}_hash", f"{own}_rank"
 
 
-def select_rows(view: View, rows: str, names: Names, columns: Sequence[str], order: Sequence[str]) -> str:
+def select_rows(
+    view: View, rows: str, names: Names, columns: Sequence[str], order: Sequence[str]
+) -> str:
     """The query for some columns of the kept rows, in any order or sorted with ties broken by all columns."""
     query = f"SELECT {names(columns or view.columns[:1])} FROM {rows}"
     if order:
         ties = [name for name in view.columns if name not in order]
-        query += " ORDER BY " + ", ".join(f"{names([name])} ASC NULLS LAST" for name in (*order, *ties))
+        query += " ORDER BY " + ", ".join(
+            f"{names([name])} ASC NULLS LAST" for name in (*order, *ties)
+        )
     return query

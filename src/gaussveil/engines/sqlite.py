@@ -32,33 +32,61 @@ class SqliteTable:
         self._uri = f"file:{quote(str(Path(address).absolute()))}?mode=ro"
         self._table = _name(table)
         with self._connected() as connection:
-            columns = connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,)).fetchall()
+            columns = connection.execute(
+                "SELECT name, type FROM pragma_table_info(?)", (table,)
+            ).fetchall()
         if not columns:
-            raise SourceError(f"the database has no table {table!r}: check the name after '#'.")
+            raise SourceError(
+                f"the database has no table {table!r}: check the name after '#'."
+            )
         self._kinds = {name: _kind(declared.upper()) for name, declared in columns}
-        times = [self._times(name, given) for name, kind in self._kinds.items() if kind == "time"]
+        times = [
+            self._times(name, given)
+            for name, kind in self._kinds.items()
+            if kind == "time"
+        ]
         pinned = given.pinned is not None or not times
-        self.dialect = Dialect(columns=tuple(times), found=() if pinned else ("forms of times",))
+        self.dialect = Dialect(
+            columns=tuple(times), found=() if pinned else ("forms of times",)
+        )
 
     def sql(self, registered: str) -> str:
         """The table as DuckDB shall see it, where the reader is registered under this name."""
-        values = [f"{value(column, self.dialect)} AS {quoted(column.name)}" for column in self.dialect.columns]
-        return f"(SELECT * REPLACE ({', '.join(values)}) FROM {registered})" if values else registered
+        values = [
+            f"{value(column, self.dialect)} AS {quoted(column.name)}"
+            for column in self.dialect.columns
+        ]
+        if values:
+            return f"(SELECT * REPLACE ({', '.join(values)}) FROM {registered})"
+        return registered
 
     def _times(self, name: str, given: Given) -> Column:
         """What a column of times holds: what is said of it, else what most of the first cells are."""
-        said = {column.name: column for column in given.pinned.columns} if given.pinned is not None else {}
+        if given.pinned is not None:
+            said = {column.name: column for column in given.pinned.columns}
+        else:
+            said = {}
         if name in said or given.pinned is not None:
             return said.get(name, Column(name, "TIMESTAMP"))
         if name in given.types:
             return Column(name, given.types[name])
         with self._connected() as connection:
             query = f"SELECT {_CELL['text'].format(_name(name))} FROM {self._table} LIMIT {HEAD_LINES}"
-            counts = Counter(cell for (cell,) in connection.execute(query) if cell is not None)
+            counts = Counter(
+                cell for (cell,) in connection.execute(query) if cell is not None
+            )
         kind, form = column_kind(
-            {cell: n for cell, n in counts.items() if not is_missing(cell, given.missing)}, ".", None
+            {
+                cell: n
+                for cell, n in counts.items()
+                if not is_missing(cell, given.missing)
+            },
+            ".",
+            None,
         )
-        return Column(name, kind, form) if kind in ("DATE", "TIMESTAMP", "TIMESTAMPTZ") else Column(name, "TIMESTAMP")
+        if kind in ("DATE", "TIMESTAMP", "TIMESTAMPTZ"):
+            return Column(name, kind, form)
+        return Column(name, "TIMESTAMP")
 
     def reader(self) -> pa.RecordBatchReader:
         """All rows, once."""
@@ -69,18 +97,25 @@ class SqliteTable:
         return pa.schema([(name, _ARROW[kind]) for name, kind in self._kinds.items()])
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        cells = ", ".join(_CELL[kind].format(_name(name)) for name, kind in self._kinds.items())
+        cells = ", ".join(
+            _CELL[kind].format(_name(name)) for name, kind in self._kinds.items()
+        )
         with self._connected() as connection:
             cursor = connection.execute(f"SELECT {cells} FROM {self._table}")
             while rows := cursor.fetchmany(_BATCH_ROWS):
-                columns = [_array(column, kind) for column, kind in zip(zip(*rows), self._schema.types)]
+                columns = [
+                    _array(column, kind)
+                    for column, kind in zip(zip(*rows), self._schema.types)
+                ]
                 yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
         """A read-only connection that is closed at the end of its block; DuckDB may pull from another thread."""
         try:
-            with closing(sqlite3.connect(self._uri, uri=True, check_same_thread=False)) as connection:
+            with closing(
+                sqlite3.connect(self._uri, uri=True, check_same_thread=False)
+            ) as connection:
                 connection.text_factory = _text
                 yield connection
         except sqlite3.Error as error:
@@ -126,7 +161,9 @@ def _kind(declared: str) -> str:
 
 
 def _array(cells: tuple[object, ...], kind: pa.DataType) -> pa.Array:
-    return pa.array(cells, pa.int64()).cast(kind) if pa.types.is_boolean(kind) else pa.array(cells, kind)
+    if pa.types.is_boolean(kind):
+        return pa.array(cells, pa.int64()).cast(kind)
+    return pa.array(cells, kind)
 
 
 def _text(stored: bytes) -> str | None:

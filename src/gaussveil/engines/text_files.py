@@ -32,15 +32,22 @@ class _Packed(gzip.GzipFile):
             yield
         except (EOFError, zlib.error, gzip.BadGzipFile):
             name = Path(str(self.name)).name
-            raise FormatError(f"{name}: is damaged or not whole: it cannot be unpacked to its end") from None
+            raise FormatError(
+                f"{name}: is damaged or not whole: it cannot be unpacked to its end"
+            ) from None
 
 
 def open_bytes(file: str) -> BinaryIO:
     """A file, unpacked."""
-    return cast(BinaryIO, _Packed(file, "rb")) if file.lower().endswith(".gz") else open(file, "rb")
+    if file.lower().endswith(".gz"):
+        return cast(BinaryIO, _Packed(file, "rb"))
+    return open(file, "rb")
 
 
 def open_text(file: str, encoding: str) -> io.TextIOWrapper:
     """A CSV file as text, unpacked."""
-    mark = "utf-8-sig" if encoding == "utf-8" else encoding
+    if encoding == "utf-8":
+        mark = "utf-8-sig"
+    else:
+        mark = encoding
     return io.TextIOWrapper(open_bytes(file), mark, errors="replace", newline="")

@@ -26,8 +26,16 @@ def word_of(kind: pa.DataType) -> str:
     if types.is_date(kind):
         return "date"
     if types.is_timestamp(kind):
-        return "instant" if kind.tz else "time"
-    return "text" if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind) else str(kind)
+        if kind.tz:
+            return "instant"
+        return "time"
+    if (
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_string_view(kind)
+    ):
+        return "text"
+    return str(kind)
 
 
 def stored_form(schema: pa.Schema, given: Given) -> Dialect:
@@ -37,7 +45,9 @@ def stored_form(schema: pa.Schema, given: Given) -> Dialect:
     columns = []
     for field in schema:
         word = word_of(field.type)
-        columns.append(Column(field.name, KINDS.get(word, word), None, own.get(field.name, ())))
+        columns.append(
+            Column(field.name, KINDS.get(word, word), None, own.get(field.name, ()))
+        )
     return Dialect(columns=tuple(columns), missing=pinned.missing, unit=pinned.unit)
 
 
@@ -45,8 +55,14 @@ def require_stored(schema: pa.Schema, pinned: Dialect) -> None:
     """Refuse a table whose columns are not what its form says: names and types are public."""
     for column in pinned.columns:
         place = schema.get_field_index(column.name)
-        stored = None if place < 0 else word_of(schema.field(place).type)
-        if stored is None or column.word not in (stored, "number" if stored == "whole" else stored):
+        if place < 0:
+            stored = None
+        else:
+            stored = word_of(schema.field(place).type)
+        if stored is None or column.word not in (
+            stored,
+            "number" if stored == "whole" else stored,
+        ):
             raise SchemaError(
                 f"the form says that {column.name!r} holds {column.word}; in the table it "
                 f"{'is missing' if stored is None else f'holds {stored}'}."
@@ -56,7 +72,10 @@ def require_stored(schema: pa.Schema, pinned: Dialect) -> None:
 def without_cells(table: Typed, dialect: Dialect) -> Typed:
     """A table whose columns in which nobody has seen a cell have no type: they may be anything."""
     for column in dialect.columns:
-        schema = table if isinstance(table, pa.Schema) else table.schema
+        if isinstance(table, pa.Schema):
+            schema = table
+        else:
+            schema = table.schema
         place = schema.get_field_index(column.name)
         if column.kind != NOTHING or place < 0:
             continue

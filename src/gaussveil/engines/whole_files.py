@@ -32,7 +32,10 @@ def require_whole(files: Sequence[str]) -> None:
         if file.lower().endswith(".gz"):
             unpacked_bytes(file)
         elif file.lower().endswith(".parquet") and _has_checksums(file):
-            with _damage_named(file), pq.ParquetFile(file, page_checksum_verification=True) as opened:
+            with (
+                _damage_named(file),
+                pq.ParquetFile(file, page_checksum_verification=True) as opened,
+            ):
                 for _ in _steps(opened):
                     pass
         elif file.lower().endswith((".arrow", ".feather")):
@@ -41,7 +44,11 @@ def require_whole(files: Sequence[str]) -> None:
 
 def _require_valid(file: str) -> None:
     """Refuse an Arrow file whose offsets or texts lead out of it: Arrow itself believes them, and ends the process."""
-    with _damage_named(file), pa.memory_map(file) as stored, pa.ipc.open_file(stored) as opened:
+    with (
+        _damage_named(file),
+        pa.memory_map(file) as stored,
+        pa.ipc.open_file(stored) as opened,
+    ):
         for number in range(opened.num_record_batches):
             opened.get_batch(number).validate(full=True)
 
@@ -58,7 +65,8 @@ def require_fitting(file: str) -> None:
 
 def unpacked_bytes(file: str) -> int:
     """The size of what a gzip file holds; refused where its end or its sum is missing."""
-    found, ended = 0, False
+    found = 0
+    ended = False
     unpacker = zlib.decompressobj(wbits=31)
     with open(file, "rb") as stream:
         try:
@@ -67,24 +75,32 @@ def unpacked_bytes(file: str) -> int:
                     if ended:  # gzip files may follow each other
                         if not part.strip(b"\0"):
                             break
-                        unpacker, ended = zlib.decompressobj(wbits=31), False
+                        unpacker = zlib.decompressobj(wbits=31)
+                        ended = False
                     found += len(unpacker.decompress(part, CHUNK))
                     part = unpacker.unconsumed_tail
                     if unpacker.eof:
-                        ended, part = True, unpacker.unused_data
+                        ended = True
+                        part = unpacker.unused_data
         except zlib.error:
             ended = False
     if not ended:
-        raise FormatError(f"{Path(file).name}: is damaged or not whole: its gzip sum is missing or another one")
+        raise FormatError(
+            f"{Path(file).name}: is damaged or not whole: its gzip sum is missing or another one"
+        )
     return found
 
 
 def read_parquet(file: str | Path) -> pa.Table:
     """A whole table in memory, its checksums verified, counted while it grows."""
     name = str(file)
-    with _damage_named(name), pq.ParquetFile(name, page_checksum_verification=True) as opened:
+    with (
+        _damage_named(name),
+        pq.ParquetFile(name, page_checksum_verification=True) as opened,
+    ):
         _require_cells(opened, name)
-        parts, used = [], 0
+        parts = []
+        used = 0
         for part in _steps(opened):
             used += part.nbytes
             if used > MOST_BYTES:
@@ -95,20 +111,28 @@ def read_parquet(file: str | Path) -> pa.Table:
 
 def _require_cells(opened: Any, file: str) -> None:
     metadata = opened.metadata
-    unpacked = sum(metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups))
-    if metadata.num_rows * max(1, metadata.num_columns) > MOST_CELLS or unpacked > MOST_BYTES:
+    unpacked = sum(
+        metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)
+    )
+    if (
+        metadata.num_rows * max(1, metadata.num_columns) > MOST_CELLS
+        or unpacked > MOST_BYTES
+    ):
         raise _too_large(file)
 
 
 def _steps(opened: Any) -> Iterator[pa.RecordBatch]:
     """Batches so short that none can be large: a value is at most as long as what its column holds in a row group."""
-    metadata, widest = opened.metadata, 1
+    metadata = opened.metadata
+    widest = 1
     for group in range(metadata.num_row_groups):
         for number in range(metadata.num_columns):
             column = metadata.row_group(group).column(number)
             if column.physical_type == "BYTE_ARRAY":
                 widest = max(widest, column.total_uncompressed_size)
-    yield from opened.iter_batches(batch_size=max(1, min(STEP_ROWS, STEP_BYTES // widest)), use_threads=False)
+    yield from opened.iter_batches(
+        batch_size=max(1, min(STEP_ROWS, STEP_BYTES // widest)), use_threads=False
+    )
 
 
 def _has_checksums(file: str) -> bool:
@@ -121,7 +145,8 @@ def _has_checksums(file: str) -> bool:
         start = column.dictionary_page_offset or column.data_page_offset
     with open(file, "rb") as stream:
         stream.seek(start)
-        head, position = stream.read(64), 0
+        head = stream.read(64)
+        position = 0
     for _ in range(3):
         if position >= len(head) or head[position] != 0x15:
             return False
@@ -147,4 +172,6 @@ def _damage_named(file: str) -> Iterator[None]:
     except (FileNotFoundError, PermissionError):
         raise
     except _MAY_FAIL:
-        raise FormatError(f"{Path(file).name}: not a table of that format, or a damaged one") from None
+        raise FormatError(
+            f"{Path(file).name}: not a table of that format, or a damaged one"
+        ) from None

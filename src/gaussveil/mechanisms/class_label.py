@@ -27,7 +27,13 @@ from gaussveil.accounting import Adjacency, Release
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.accounting.names import new_name
 from gaussveil.calibration.class_gradient import Device, LabelModels
-from gaussveil.calibration.class_noise import ClassNoise, Graph, checked_models, design_class_noise, label_edges
+from gaussveil.calibration.class_noise import (
+    ClassNoise,
+    Graph,
+    checked_models,
+    design_class_noise,
+    label_edges,
+)
 from gaussveil.containers import frame, library_of, like, real_array
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.mechanisms.class_label_plan import ClassLabelPlan
@@ -37,9 +43,14 @@ from gaussveil.mechanisms.source_rows import ordered_vector
 from gaussveil.noise.lattice import to_lattice
 from gaussveil.typing import Floats
 
-ORDINARY = (-4, 8)  # binary exponents of queries' differences that are searched as they are
+ORDINARY = (
+    -4,
+    8,
+)  # binary exponents of queries' differences that are searched as they are
 LARGEST_EXPONENT = 400
-DESIGN_SHARE = 0.999  # of the asked delta: the rest is what the lattice and the sampler may add
+DESIGN_SHARE = (
+    0.999  # of the asked delta: the rest is what the lattice and the sampler may add
+)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -73,7 +84,9 @@ class ClassLabelNoise(Mechanism):
     """
 
     mechanism = "class-label noise"
-    carrier: ClassVar[str] = "record"  # what the label belongs to, in the certificate's words
+    carrier: ClassVar[str] = (
+        "record"  # what the label belongs to, in the certificate's words
+    )
     accuracy: float | None = None
     delta: float | None = None
     graph: Graph = "complete"
@@ -87,19 +100,36 @@ class ClassLabelNoise(Mechanism):
     design_: ClassNoise = field(init=False, repr=False)
 
     def design(
-        self, means: ArrayLike, covariances: ArrayLike | None = None, labels: Sequence[Any] | None = None
+        self,
+        means: ArrayLike,
+        covariances: ArrayLike | None = None,
+        labels: Sequence[Any] | None = None,
     ) -> ClassLabelNoise:
         """Search the noise for public query models: one row of `means` and one matrix of `covariances` per label."""
         epsilon = checks.epsilon(self.epsilon)
-        delta = None if self.delta is None else checks.delta(self.delta)
-        accuracy = None if self.accuracy is None else checks.positive("accuracy", self.accuracy)
+        if self.delta is None:
+            delta = None
+        else:
+            delta = checks.delta(self.delta)
+        if self.accuracy is None:
+            accuracy = None
+        else:
+            accuracy = checks.positive("accuracy", self.accuracy)
         models = checked_models(real_array("means", means), covariances)
-        names = tuple(range(len(models.means))) if labels is None else tuple(labels)
-        if len(names) != len(models.means) or len({str(name) for name in names}) != len(names):
-            raise ParameterError(f"labels must be {len(models.means)} names, all different as text.")
+        if labels is None:
+            names = tuple(range(len(models.means)))
+        else:
+            names = tuple(labels)
+        if len(names) != len(models.means) or len({str(name) for name in names}) != len(
+            names
+        ):
+            raise ParameterError(
+                f"labels must be {len(models.means)} names, all different as text."
+            )
         edges = label_edges(self.graph, names, models.means)
         ordered = np.concatenate([edges, edges[:, ::-1]])
-        share, unit = 1.0, _unit(models)
+        share = 1.0
+        unit = _unit(models)
         for _ in range(4):
             with shown_progress(self.progress, "class-label noise") as report:
                 found = design_class_noise(
@@ -123,7 +153,8 @@ class ClassLabelNoise(Mechanism):
             )
             plan = self._drawn(names, ordered, models, found)
             if delta is None or plan.delta <= delta:
-                self.plan_, self.design_ = plan, found
+                self.plan_ = plan
+                self.design_ = found
                 return self
             if (sampler := sampler_delta(epsilon, plan.sampler_error)) >= delta / 2:
                 raise unaffordable_sampler(epsilon, delta, 2 * sampler)
@@ -133,7 +164,12 @@ class ClassLabelNoise(Mechanism):
         )
 
     def release(
-        self, label: Any, query: Any = None, *, order: Sequence[str] = (), draw: str | None = None
+        self,
+        label: Any,
+        query: Any = None,
+        *,
+        order: Sequence[str] = (),
+        draw: str | None = None,
     ) -> Release[Any]:
         """Debit, draw and certify the query of one label; a constant query may be left out.
 
@@ -148,15 +184,28 @@ class ClassLabelNoise(Mechanism):
         plan = self._planned(swap=False)
         position = self._position(label)
         if query is None and not plan.models.constant:
-            raise ParameterError("query must be given where the models have covariances: it is random.")
-        given = plan.models.means[position] if query is None else _unnamed(query)
+            raise ParameterError(
+                "query must be given where the models have covariances: it is random."
+            )
+        if query is None:
+            given = plan.models.means[position]
+        else:
+            given = _unnamed(query)
         centre = plan.centre_of(position, real_array("query", given))
-        to_lattice(centre, plan.noises[position].shape, plan.grid)  # refuses here what could not be drawn later
+        to_lattice(
+            centre, plan.noises[position].shape, plan.grid
+        )  # refuses here what could not be drawn later
         size = plan.shifts.shape[1]
         said = self._said(f"query of one label, {size} coordinates", centre, draw=draw)
-        return self._publish(said, lambda: like(given, plan.noises[position].add(centre, self.generator)), read)
+        return self._publish(
+            said,
+            lambda: like(given, plan.noises[position].add(centre, self.generator)),
+            read,
+        )
 
-    def release_all(self, labels: Sequence[Any], queries: Any = None, *, draw: str | None = None) -> Release[Any]:
+    def release_all(
+        self, labels: Sequence[Any], queries: Any = None, *, draw: str | None = None
+    ) -> Release[Any]:
         """Debit, draw and certify one row per label, all labels once, in the secret order of `labels`.
 
         Random queries are of one `draw`, as in `release`.
@@ -167,20 +216,40 @@ class ClassLabelNoise(Mechanism):
         plan = self._planned(swap=True)
         positions = [self._position(label) for label in labels]
         if sorted(positions) != list(range(len(plan.labels))):
-            raise ParameterError(f"labels must hold each of the {len(plan.labels)} labels of the design once.")
-        rows = plan.models.means[positions] if queries is None else real_array("queries", queries)
-        if len(rows) != len(positions) or (queries is None and not plan.models.constant):
-            raise ParameterError(f"queries must be {len(positions)} rows, one per label.")
-        centres = [plan.centre_of(position, row) for position, row in zip(positions, rows)]
+            raise ParameterError(
+                f"labels must hold each of the {len(plan.labels)} labels of the design once."
+            )
+        if queries is None:
+            rows = plan.models.means[positions]
+        else:
+            rows = real_array("queries", queries)
+        if len(rows) != len(positions) or (
+            queries is None and not plan.models.constant
+        ):
+            raise ParameterError(
+                f"queries must be {len(positions)} rows, one per label."
+            )
+        centres = [
+            plan.centre_of(position, row) for position, row in zip(positions, rows)
+        ]
         for centre in centres:
             to_lattice(centre, plan.noises[0].shape, plan.grid)
         release = self._publish(
             self._said(f"queries of all {len(rows)} labels", *centres, draw=draw),
-            lambda: np.stack([plan.noises[p].add(c, self.generator) for p, c in zip(positions, centres)]),
+            lambda: np.stack(
+                [
+                    plan.noises[p].add(c, self.generator)
+                    for p, c in zip(positions, centres)
+                ]
+            ),
         )
-        rows, library = release.value, library_of(queries)
+        rows = release.value
+        library = library_of(queries)
         if library:  # a frame as the queries are, but never with their index, which may name the labels
-            rows = frame(library, {str(name): column for name, column in zip(queries.columns, rows.T)})
+            rows = frame(
+                library,
+                {str(name): column for name, column in zip(queries.columns, rows.T)},
+            )
         return Release(rows, release.certificate)
 
     @property
@@ -191,7 +260,9 @@ class ClassLabelNoise(Mechanism):
     @property
     def noise_covariances_(self) -> Floats:
         """Covariances of the noise as drawn, one per label."""
-        return np.stack([np.asarray(noise.covariance) for noise in self._planned().noises])
+        return np.stack(
+            [np.asarray(noise.covariance) for noise in self._planned().noises]
+        )
 
     @property
     def worst_delta_(self) -> float:
@@ -210,7 +281,9 @@ class ClassLabelNoise(Mechanism):
 
     def _planned(self, swap: bool | None = None) -> ClassLabelPlan:
         if not hasattr(self, "plan_"):
-            raise ParameterError("call design(means, covariances) first: the noise is searched there.")
+            raise ParameterError(
+                "call design(means, covariances) first: the noise is searched there."
+            )
         plan = self.plan_
         if swap is not None and swap != plan.swap:
             raise ParameterError(
@@ -222,37 +295,59 @@ class ClassLabelNoise(Mechanism):
     def _position(self, label: Any) -> int:
         labels = self._planned().labels
         if label not in labels:
-            raise ParameterError("label must be one of the labels of the design. Got another one.")
+            raise ParameterError(
+                "label must be one of the labels of the design. Got another one."
+            )
         return labels.index(label)
 
     def _drawn(
-        self, labels: tuple[Any, ...], edges: NDArray[np.intp], models: LabelModels, found: ClassNoise
+        self,
+        labels: tuple[Any, ...],
+        edges: NDArray[np.intp],
+        models: LabelModels,
+        found: ClassNoise,
     ) -> ClassLabelPlan:
         """The design on its lattice; what the lattice adds is taken off again where an accuracy was asked."""
-        shifts, spreads = found.noise_means, found.noise_covariances
+        shifts = found.noise_means
+        spreads = found.noise_covariances
         for attempt in range(12):
             plan = ClassLabelPlan.of(
-                labels, edges, models, shifts, spreads, found.epsilon, self.swap, found.duality_gap
+                labels,
+                edges,
+                models,
+                shifts,
+                spreads,
+                found.epsilon,
+                self.swap,
+                found.duality_gap,
             )
             if self.accuracy is None or plan.accuracy <= self.accuracy:
                 return plan
             factor = 1 - (plan.accuracy / self.accuracy - 1) - 1e-9 * 4**attempt
-            shifts, spreads = math.sqrt(factor) * shifts, factor * spreads
-        raise NumericalError("the noise could not be drawn within the asked accuracy; ask for a larger one.")
+            shifts = math.sqrt(factor) * shifts
+            spreads = factor * spreads
+        raise NumericalError(
+            "the noise could not be drawn within the asked accuracy; ask for a larger one."
+        )
 
     def _said(self, released: str, *centres: Floats, draw: str | None = None) -> Plan:
         plan = self._planned()
         if draw is not None:
             draw = new_name(draw, (), "draw")
-        charge, delta = plan.charge, plan.delta
+        charge = plan.charge
+        delta = plan.delta
         if not plan.models.constant and draw is None:
-            charge, delta = plan.charge_of_noise, plan.delta_of_noise
+            charge = plan.charge_of_noise
+            delta = plan.delta_of_noise
             if self.delta is not None and delta > self.delta:
                 raise ParameterError(
                     f"draw must name where the random query comes from (draw='2026-11-18'), or delta must be at least "
                     f"{delta:.4g}: without a name the noise alone is counted. Got delta {self.delta:g}."
                 )
-        models = "constant queries" if plan.models.constant else "means and covariances of the queries"
+        if plan.models.constant:
+            models = "constant queries"
+        else:
+            models = "means and covariances of the queries"
         assumptions = [
             f"the labels, their graph and their models ({models}) are "
             + (
@@ -264,18 +359,27 @@ class ClassLabelNoise(Mechanism):
             *_of_the_draw(plan.models.constant, draw),
         ]
         if plan.swap:
-            assumptions.append("every label is released exactly once and the rows carry no label")
+            assumptions.append(
+                "every label is released exactly once and the rows carry no label"
+            )
         return Plan(
             charge=charge,
             released=released,
             adjacency=Adjacency.label_graph(
-                [(plan.labels[first], plan.labels[second]) for first, second in plan.edges],
-                f"pair of {self.carrier}s that change places" if plan.swap else self.carrier,
+                [
+                    (plan.labels[first], plan.labels[second])
+                    for first, second in plan.edges
+                ],
+                f"pair of {self.carrier}s that change places"
+                if plan.swap
+                else self.carrier,
             ),
             model=None if plan.models.constant else "Gaussian queries of each label",
             delta=delta if self.delta is None else self.delta,
             # Two releases of one random query share its randomness: their noise alone is independent.
-            drawn_from=() if plan.models.constant or draw is None else (f"draw {draw.casefold()}", *centres),
+            drawn_from=()
+            if plan.models.constant or draw is None
+            else (f"draw {draw.casefold()}", *centres),
             assumptions=tuple(assumptions),
             parameters={
                 "labels": len(plan.labels),
@@ -297,7 +401,9 @@ def _of_the_draw(constant: bool, draw: str | None) -> tuple[str, ...]:
     if constant:
         return ()
     if draw is None:
-        return ("the draw of the random query is not named: the noise alone is counted, however often it is released",)
+        return (
+            "the draw of the random query is not named: the noise alone is counted, however often it is released",
+        )
     return (
         f"the random query comes from the draw {draw!r}, whose spread protects it once: the ledger pays for one "
         "release of that name, and nothing else is released of it",
@@ -309,16 +415,25 @@ def _unnamed(query: Any) -> Any:
     if type(query).__name__ != "Series":
         return query
     library = library_of(query)
-    return query.rename(None) if library == "pandas" else query.alias("") if library == "polars" else query
+    if library == "pandas":
+        return query.rename(None)
+    if library == "polars":
+        return query.alias("")
+    return query
 
 
 def _unit(models: LabelModels) -> float:
     """A power of two in which queries are numbers of ordinary size: the search has steps and tolerances of its own."""
     apart = float(np.max(np.abs(models.means - models.means[:1])))
     size = max(apart, math.sqrt(float(np.max(np.abs(models.covariances)))))
-    exponent = math.frexp(size)[1] if size > 0 else 0
+    if size > 0:
+        exponent = math.frexp(size)[1]
+    else:
+        exponent = 0
     if abs(exponent) > LARGEST_EXPONENT:
         raise ParameterError(
             f"queries must differ by between 2^-{LARGEST_EXPONENT} and 2^{LARGEST_EXPONENT}: state them in other units."
         )
-    return 1.0 if ORDINARY[0] <= exponent <= ORDINARY[1] else math.ldexp(1.0, exponent)
+    if ORDINARY[0] <= exponent <= ORDINARY[1]:
+        return 1.0
+    return math.ldexp(1.0, exponent)

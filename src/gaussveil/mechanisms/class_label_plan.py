@@ -20,11 +20,17 @@ from gaussveil.shown import Shown
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
 from gaussveil.typing import Floats
 
-CONSTANT_GRID = 2.0**-30  # of the smallest standard deviation: the rounded centres are evaluated, so this costs nothing
-RANDOM_GRID = 2.0**-38  # rounding a random query is charged as total variation, about 1e-12 with this grid
+CONSTANT_GRID = (
+    2.0**-30
+)  # of the smallest standard deviation: the rounded centres are evaluated, so this costs nothing
+RANDOM_GRID = (
+    2.0**-38
+)  # rounding a random query is charged as total variation, about 1e-12 with this grid
 FINEST_GRID = 2.0**-48  # of the largest value that can occur: integers must stay exact
 ROUND_UP = 1 + 1e-12
-SAME = 1e-9  # how far a constant query may be from the design's, against the largest mean
+SAME = (
+    1e-9  # how far a constant query may be from the design's, against the largest mean
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,16 +63,22 @@ class ClassLabelPlan(Shown):
         constant.
         """
         variances = np.linalg.eigvalsh(spreads)
-        smallest, largest = math.sqrt(float(variances.min())), math.sqrt(float(variances.max()))
+        smallest = math.sqrt(float(variances.min()))
+        largest = math.sqrt(float(variances.max()))
         own = math.sqrt(float(np.max(np.linalg.eigvalsh(models.covariances))))
         reach = float(np.max(np.abs(models.means + shifts))) + 64 * (largest + own)
-        share = CONSTANT_GRID if models.constant else RANDOM_GRID
+        if models.constant:
+            share = CONSTANT_GRID
+        else:
+            share = RANDOM_GRID
         finest = max(share * smallest / math.sqrt(shifts.shape[1]), FINEST_GRID * reach)
         grid = math.ldexp(1.0, math.floor(math.log2(finest)))
         noises = GaussianNoise.family(list(spreads), grid=grid)
         if models.constant:
             shifts = np.rint((models.means + shifts) / grid) * grid - models.means
-        return cls(labels, edges, models, shifts, tuple(noises), epsilon, swap, duality_gap)
+        return cls(
+            labels, edges, models, shifts, tuple(noises), epsilon, swap, duality_gap
+        )
 
     @property
     def grid(self) -> float:
@@ -77,16 +89,25 @@ class ClassLabelPlan(Shown):
     def centres(self) -> Floats:
         """Means of the outputs; lattice points, to the bit, where queries are constant."""
         centres = self.models.means + self.shifts
-        return np.asarray(np.rint(centres / self.grid) * self.grid) if self.models.constant else centres
+        if self.models.constant:
+            return np.asarray(np.rint(centres / self.grid) * self.grid)
+        return centres
 
     @cached_property
     def pairs(self) -> PrivacyLoss:
         """Dominating pairs, one per ordered edge; of a swap of two labels where all are released together."""
-        first, second = self.edges[:, 0], self.edges[:, 1]
-        drawn = np.stack([np.asarray(noise.continuous_covariance) for noise in self.noises])
+        first = self.edges[:, 0]
+        second = self.edges[:, 1]
+        drawn = np.stack(
+            [np.asarray(noise.continuous_covariance) for noise in self.noises]
+        )
         total = self.models.covariances + (drawn + drawn.transpose(0, 2, 1)) / 2
-        pair = GaussianPair(self.centres[first], total[first], self.centres[second], total[second])
-        return compose(pair, pair.reversed()) if self.swap else pair
+        pair = GaussianPair(
+            self.centres[first], total[first], self.centres[second], total[second]
+        )
+        if self.swap:
+            return compose(pair, pair.reversed())
+        return pair
 
     @cached_property
     def loss(self) -> PrivacyLoss:
@@ -98,7 +119,9 @@ class ClassLabelPlan(Shown):
         if np.any(pairs.variance_gap):
             return self.pairs
         energy = np.sum(np.asarray(pairs.energy), axis=-1, keepdims=True) * ROUND_UP
-        return PrivacyLoss.from_terms(np.zeros_like(energy), np.ones_like(energy), energy)
+        return PrivacyLoss.from_terms(
+            np.zeros_like(energy), np.ones_like(energy), energy
+        )
 
     @property
     def sampler_error(self) -> float:
@@ -113,7 +136,11 @@ class ClassLabelPlan(Shown):
 
     def _facts(self) -> dict[str, str]:
         error = f"{self.accuracy:.4g} (largest mean square)"
-        facts = {"labels": str(len(self.labels)), "error": error, "variance kept": f"{self.retained_variance:.2g}"}
+        facts = {
+            "labels": str(len(self.labels)),
+            "error": error,
+            "variance kept": f"{self.retained_variance:.2g}",
+        }
         if self.duality_gap is not None:
             facts["above the least"] = f"at most {self.duality_gap:.1g}"
         return facts
@@ -136,16 +163,29 @@ class ClassLabelPlan(Shown):
         label. So where the spreads are equal the noise alone is counted: N(c_X, C_X) against N(c_Y, C_Y). Where they
         differ the query itself may be known in the end: its own pair is charged, and N(m_X, C_X) against N(m_Y, C_Y).
         """
-        first, second = self.edges[:, 0], self.edges[:, 1]
-        drawn = np.stack([np.asarray(noise.continuous_covariance) for noise in self.noises])
-        spreads, means = self.models.covariances, self.models.means
+        first = self.edges[:, 0]
+        second = self.edges[:, 1]
+        drawn = np.stack(
+            [np.asarray(noise.continuous_covariance) for noise in self.noises]
+        )
+        spreads = self.models.covariances
+        means = self.models.means
         if np.all(spreads == spreads[:1]):
-            pair: PrivacyLoss = GaussianPair(self.centres[first], drawn[first], self.centres[second], drawn[second])
+            pair: PrivacyLoss = GaussianPair(
+                self.centres[first], drawn[first], self.centres[second], drawn[second]
+            )
         else:
-            query = GaussianPair(means[first], spreads[first], means[second], spreads[second])
-            noise = GaussianPair(self.shifts[first], drawn[first], self.shifts[second], drawn[second])
+            query = GaussianPair(
+                means[first], spreads[first], means[second], spreads[second]
+            )
+            noise = GaussianPair(
+                self.shifts[first], drawn[first], self.shifts[second], drawn[second]
+            )
             pair = compose(query, noise)
-        return Charge(compose(pair, pair.reversed()) if self.swap else pair, sampler_error=self.sampler_error)
+        return Charge(
+            compose(pair, pair.reversed()) if self.swap else pair,
+            sampler_error=self.sampler_error,
+        )
 
     @cached_property
     def delta_of_noise(self) -> float:
@@ -159,16 +199,28 @@ class ClassLabelPlan(Shown):
     @property
     def accuracy(self) -> float:
         """Largest mean squared error per coordinate over the labels, rounding included."""
-        traces = np.array([np.trace(np.asarray(noise.covariance)) for noise in self.noises])
+        traces = np.array(
+            [np.trace(np.asarray(noise.covariance)) for noise in self.noises]
+        )
         size = self.shifts.shape[1]
-        rounding = 0.0 if self.models.constant else size * self.grid**2
-        return float(np.max(traces + np.sum(self.shifts**2, axis=1)) + rounding) / float(size)
+        if self.models.constant:
+            rounding = 0.0
+        else:
+            rounding = size * self.grid**2
+        return float(
+            np.max(traces + np.sum(self.shifts**2, axis=1)) + rounding
+        ) / float(size)
 
     @property
     def retained_variance(self) -> float:
         """Share of the between-label variance that the outputs' means keep: 0 if all release one centre."""
-        before, after = (np.sum((rows - rows.mean(axis=0)) ** 2) for rows in (self.models.means, self.centres))
-        return float(after / before) if before > 0 else 1.0
+        before, after = (
+            np.sum((rows - rows.mean(axis=0)) ** 2)
+            for rows in (self.models.means, self.centres)
+        )
+        if before > 0:
+            return float(after / before)
+        return 1.0
 
     def pdp_delta(self, priors: Sequence[float] | None = None) -> float:
         """Exact two-sided probabilistic delta Pr_X[|L| > epsilon], worst ordered edge, of the continuous laws (K1).
@@ -179,8 +231,14 @@ class ClassLabelPlan(Shown):
         lean: float | Floats = 0.0
         if priors is not None:
             weights = np.asarray(priors, dtype=np.float64)
-            if weights.shape != (len(self.labels),) or not np.all(weights > 0) or abs(weights.sum() - 1) > 1e-9:
-                raise ParameterError(f"priors must be {len(self.labels)} positive numbers that sum to 1.")
+            if (
+                weights.shape != (len(self.labels),)
+                or not np.all(weights > 0)
+                or abs(weights.sum() - 1) > 1e-9
+            ):
+                raise ParameterError(
+                    f"priors must be {len(self.labels)} positive numbers that sum to 1."
+                )
             lean = np.log(weights[self.edges[:, 0]] / weights[self.edges[:, 1]])
         above = self.loss.loss_tail(self.epsilon - lean)
         below = 1 - self.loss.loss_tail(-self.epsilon - lean)
@@ -194,7 +252,9 @@ class ClassLabelPlan(Shown):
         except NumericalError:
             return None
 
-    def draw(self, position: int, query: ArrayLike, generator: Generator | None = None) -> Floats:
+    def draw(
+        self, position: int, query: ArrayLike, generator: Generator | None = None
+    ) -> Floats:
         """One label's noisy query, without a record of it: for studies and audits. Releases go through `release`."""
         return self.noises[position].add(self.centre_of(position, query), generator)
 
@@ -202,7 +262,9 @@ class ClassLabelPlan(Shown):
         """Query plus noise mean, ready for the grid; the design's own centre for a constant query."""
         value = np.asarray(query, dtype=np.float64)
         if value.shape != self.models.means[position].shape:
-            raise ShapeError(f"query must have shape {self.models.means[position].shape}. Got {value.shape}.")
+            raise ShapeError(
+                f"query must have shape {self.models.means[position].shape}. Got {value.shape}."
+            )
         if not self.models.constant:
             return np.asarray(value + self.shifts[position])
         scale = float(np.max(np.abs(self.models.means))) + 1

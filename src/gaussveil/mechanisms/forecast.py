@@ -42,7 +42,8 @@ from gaussveil.timeseries.household_models import HouseholdModels, Queries, step
 from gaussveil.timeseries.readings import FORMER_NAMES, Unit
 from gaussveil.typing import Floats, Times
 
-PAST_KNOWN, RANDOM_PAST = "past known", "random past"
+PAST_KNOWN = "past known"
+RANDOM_PAST = "random past"
 Model = Literal["past known", "random past"]
 
 _MODEL_IN_WORDS = {
@@ -89,13 +90,21 @@ class _ForecastNoise(ClassLabelNoise):
     def _said(self, released: str, *centres: Floats, draw: str | None = None) -> Plan:
         said = super()._said(released, *centres, draw=self.past)
         # Centre less noise mean is a household's forecast: these stay with the owner, though they are assumed public.
-        shown = {name: value for name, value in said.parameters.items() if name not in _KEPT_BACK}
+        shown = {
+            name: value
+            for name, value in said.parameters.items()
+            if name not in _KEPT_BACK
+        }
         return dataclasses.replace(
             said,
             released=self.released,
             model=_PAST_KNOWN_REASON if said.model is None else _RANDOM_PAST_REASON,
             assumptions=(*self.stated, *said.assumptions),
-            parameters={**shown, **self.known, "noise_covariance": self.noise_covariances_.mean(axis=0).tolist()},
+            parameters={
+                **shown,
+                **self.known,
+                "noise_covariance": self.noise_covariances_.mean(axis=0).tolist(),
+            },
             drawn_from=self.past_days,
         )
 
@@ -152,8 +161,12 @@ class PrivateForecaster(Mechanism):
     progress: bool = False
     _models: HouseholdModels = field(init=False, repr=False)
     _library: str = field(init=False, repr=False, default="")
-    _windows: dict[tuple[Any, ...], _Window] = field(init=False, repr=False, default_factory=dict)
-    _pasts_used: list[tuple[np.datetime64, np.datetime64]] = field(init=False, repr=False, default_factory=list)
+    _windows: dict[tuple[Any, ...], _Window] = field(
+        init=False, repr=False, default_factory=dict
+    )
+    _pasts_used: list[tuple[np.datetime64, np.datetime64]] = field(
+        init=False, repr=False, default_factory=list
+    )
 
     @checks.former(**FORMER_NAMES)
     def fit(
@@ -175,7 +188,12 @@ class PrivateForecaster(Mechanism):
         self._library = library_of(readings)
         table = readings
         if not isinstance(table, Readings):
-            named: dict[str, Any] = {"household": household, "time": time, "power": power, "time_zone": time_zone}
+            named: dict[str, Any] = {
+                "household": household,
+                "time": time,
+                "power": power,
+                "time_zone": time_zone,
+            }
             table = read_readings(readings, **named, measured_in=measured_in, gaps=gaps)
         steps_ahead(self.horizon, table.step_minutes)
         self._models = HouseholdModels.fit(
@@ -192,9 +210,13 @@ class PrivateForecaster(Mechanism):
     def plan(self, household: str, past: Readings | None = None) -> ForecastPlan:
         """One sentence: what a forecast of one household is worth beside the average of its group; nothing is spent."""
         window = self._window(household, past, swap=False)
-        known, kept = window.noise.known, window.noise.retained_variance_
+        known = window.noise.known
+        kept = window.noise.retained_variance_
         alone = float(str(known.get("kept_alone", kept)))
-        verdict = "the average of its group does as well" if alone < SMALLEST_KEPT else "it tells more than the average"
+        if alone < SMALLEST_KEPT:
+            verdict = "the average of its group does as well"
+        else:
+            verdict = "it tells more than the average"
         return ForecastPlan(
             f"a forecast of one household keeps {alone:.2g} of the variance between the {len(window.names)} of its "
             f"group: {verdict}, and the {known['product']}'s is what would be released",
@@ -210,7 +232,9 @@ class PrivateForecaster(Mechanism):
         steps = steps_ahead(self.horizon, self._models.readings.step_minutes)
         return forecast_dial(self._models, steps, truth, **grid)
 
-    def release(self, household: str, past: Readings | None = None) -> Release[PrivateForecast]:
+    def release(
+        self, household: str, past: Readings | None = None
+    ) -> Release[PrivateForecast]:
         """Debit, draw and certify the forecast of one household, for the steps after `past` (or after the fit).
 
         At strict settings it is that of its group: `certificate.parameters["product"]` says which. A later window needs
@@ -223,7 +247,9 @@ class PrivateForecaster(Mechanism):
             drawn = window.noise.release(household, query)
         return self._released(window, np.asarray(drawn.value), drawn.certificate)
 
-    def release_cluster_of(self, household: str, past: Readings | None = None) -> Release[PrivateForecast]:
+    def release_cluster_of(
+        self, household: str, past: Readings | None = None
+    ) -> Release[PrivateForecast]:
         """Debit, draw and certify the forecasts of a whole cluster: one row per household, shuffled, without names."""
         window = self._window(household, past, swap=True)
         with self._used(window.past):
@@ -234,30 +260,47 @@ class PrivateForecaster(Mechanism):
         return self._released(window, drawn.value[order], drawn.certificate)
 
     def diagnostics(
-        self, household: str, past: Readings | None = None, truth: ArrayLike | None = None, *, whole: bool = False
+        self,
+        household: str,
+        past: Readings | None = None,
+        truth: ArrayLike | None = None,
+        *,
+        whole: bool = False,
     ) -> PrivateDiagnostics:
         """What only the owner may see: past day, plain forecast, expected errors in kW, the truth if given (kW).
 
         `whole` looks at the noise of `release_cluster_of` instead of `release`.
         """
         window = self._window(household, past, swap=whole)
-        plan, row = window.noise.plan_, window.names.index(household)
-        forecast, error = window.queries.forecast[row], window.queries.error_variance[row]
+        plan = window.noise.plan_
+        row = window.names.index(household)
+        forecast = window.queries.forecast[row]
+        error = window.queries.error_variance[row]
         centre = forecast + plan.shifts[row]
         noise = np.diagonal(np.asarray(plan.noises[row].covariance))
         day = window.past.steps_per_day
         own = window.past.values[window.past.households.index(household)]
-        plain_rmse, private_rmse = errors_kw(forecast, error, centre + window.scale.log_factor, noise)
-        known = {} if truth is None else {"truth_kw": np.asarray(truth, dtype=np.float64)}
+        plain_rmse, private_rmse = errors_kw(
+            forecast, error, centre + window.scale.log_factor, noise
+        )
+        if truth is None:
+            known = {}
+        else:
+            known = {"truth_kw": np.asarray(truth, dtype=np.float64)}
         if known and known["truth_kw"].shape != forecast.shape:
-            steps, got = len(forecast), known["truth_kw"].shape
-            raise ShapeError(f"truth must hold one power in kW per step, {steps} in all. Got shape {got}.")
+            steps = len(forecast)
+            got = known["truth_kw"].shape
+            raise ShapeError(
+                f"truth must hold one power in kW per step, {steps} in all. Got shape {got}."
+            )
         return PrivateDiagnostics(
             past_times=window.past.times[-day:].astype(str).tolist(),
             past_kw=own[-day:].copy(),
             times=window.times.astype(str).tolist(),
             plain_kw=to_kw(forecast, error),
-            group_kw=to_kw(window.queries.forecast, window.queries.error_variance).mean(axis=0),
+            group_kw=to_kw(window.queries.forecast, window.queries.error_variance).mean(
+                axis=0
+            ),
             plain_rmse_kw=plain_rmse,
             private_rmse_kw=private_rmse,
             plain_log_kw=forecast.copy(),
@@ -270,20 +313,42 @@ class PrivateForecaster(Mechanism):
     def _window(self, household: str, past: Readings | None, *, swap: bool) -> _Window:
         self.check()
         if not hasattr(self, "_models"):
-            raise ParameterError("call fit(readings) first: models and clusters come from there.")
+            raise ParameterError(
+                "call fit(readings) first: models and clusters come from there."
+            )
         models = self._models
         rows = models.members(household)
-        newer = models.readings if past is None else models.newer(past)
+        if past is None:
+            newer = models.readings
+        else:
+            newer = models.newer(past)
         content = sha256(newer.values.tobytes()).digest()
-        settings = (self.horizon, self.epsilon, self.delta, self.accuracy, self.model, self.smallest_kept)
-        key = (*settings, self.noise_means, self.common_covariance, rows[0], swap, newer.start, content)
+        settings = (
+            self.horizon,
+            self.epsilon,
+            self.delta,
+            self.accuracy,
+            self.model,
+            self.smallest_kept,
+        )
+        key = (
+            *settings,
+            self.noise_means,
+            self.common_covariance,
+            rows[0],
+            swap,
+            newer.start,
+            content,
+        )
         if key not in self._windows:
             self._windows[key] = self._designed(models, rows, newer, swap)
         window = self._windows[key]
         window.noise.account, window.noise.generator = self.account, self.generator
         return window
 
-    def _designed(self, models: HouseholdModels, rows: list[int], past: Readings, swap: bool) -> _Window:
+    def _designed(
+        self, models: HouseholdModels, rows: list[int], past: Readings, swap: bool
+    ) -> _Window:
         steps = steps_ahead(self.horizon, past.step_minutes)
         queries = models.queries(past, rows, steps)
         names = tuple(past.households[row] for row in rows)
@@ -292,10 +357,15 @@ class PrivateForecaster(Mechanism):
                 "the household's cluster must hold at least 2 households, or there is nobody to hide among. Ask for "
                 "fewer clusters."
             )
-        times = past.times[-1] + np.timedelta64(past.step_minutes, "m") * np.arange(1, steps + 1)
+        times = past.times[-1] + np.timedelta64(past.step_minutes, "m") * np.arange(
+            1, steps + 1
+        )
         days = np.unique(past.times.astype("datetime64[D]"))
         ahead = f"{steps} steps of {past.step_minutes} min from {times[0]}"
-        whose = f"all {len(names)} households of a cluster" if swap else f"one household of a cluster of {len(names)}"
+        if swap:
+            whose = f"all {len(names)} households of a cluster"
+        else:
+            whose = f"one household of a cluster of {len(names)}"
         noise = _ForecastNoise(
             epsilon=self.epsilon,
             delta=self.delta,
@@ -323,17 +393,26 @@ class PrivateForecaster(Mechanism):
                 "first_step": str(times[0]),
             },
             past=None if self.model == PAST_KNOWN else f"past until {past.times[-1]}",
-            past_days=() if self.model == PAST_KNOWN else tuple(f"{'|'.join(names)} {day}" for day in days),
+            past_days=()
+            if self.model == PAST_KNOWN
+            else tuple(f"{'|'.join(names)} {day}" for day in days),
         )
         if self.model == PAST_KNOWN:
             noise.design(queries.forecast, labels=names)
         else:
             noise.design(queries.mean, queries.covariance, labels=names)
         if not swap and noise.retained_variance_ < self.smallest_kept:
-            noise = _of_the_group(noise, queries.forecast, f"{len(names)} households: {ahead}")
+            noise = _of_the_group(
+                noise, queries.forecast, f"{len(names)} households: {ahead}"
+            )
         plan = noise.plan_
-        spread, drawn = (np.einsum("hii->hi", one) for one in (plan.models.covariances, noise.noise_covariances_))
-        scale = PowerScale.of(plan.models.means, plan.centres, spread, drawn, queries.error_variance)
+        spread, drawn = (
+            np.einsum("hii->hi", one)
+            for one in (plan.models.covariances, noise.noise_covariances_)
+        )
+        scale = PowerScale.of(
+            plan.models.means, plan.centres, spread, drawn, queries.error_variance
+        )
         return _Window(names, past, queries, times, noise, scale)
 
     @contextmanager
@@ -343,7 +422,9 @@ class PrivateForecaster(Mechanism):
             yield
             return
         span = (past.times[0], past.times[-1])
-        if any(span[0] <= last and first <= span[1] for first, last in self._pasts_used):
+        if any(
+            span[0] <= last and first <= span[1] for first, last in self._pasts_used
+        ):
             raise AssumptionError(
                 "the model 'random past' needs a fresh past for every release: this one overlaps a past that was used "
                 "already, and the releases would not compose. Use the model 'past known', or wait for newer readings."
@@ -355,29 +436,42 @@ class PrivateForecaster(Mechanism):
             self._pasts_used.remove(span)
             raise
 
-    def _released(self, window: _Window, log_kw: Floats, certificate: Certificate) -> Release[PrivateForecast]:
+    def _released(
+        self, window: _Window, log_kw: Floats, certificate: Certificate
+    ) -> Release[PrivateForecast]:
         forecast = window.scale.forecast(log_kw, window.times, self.coverage)
         self.certificate_ = certificate.of_values(digest_of(forecast.columns()))
-        return Release(dataclasses.replace(forecast, frame_library=self._library), self.certificate_)
+        return Release(
+            dataclasses.replace(forecast, frame_library=self._library),
+            self.certificate_,
+        )
 
     def check(self) -> None:
         """Refuse settings that no readings could fit; `fit` begins with it."""
         steps_ahead(self.horizon)
         checks.one_of("model", self.model, _MODEL_IN_WORDS)
         if (self.delta is None) == (self.accuracy is None):
-            raise ParameterError("give exactly one of delta and accuracy: the other one is the answer.")
+            raise ParameterError(
+                "give exactly one of delta and accuracy: the other one is the answer."
+            )
         checks.real("coverage", self.coverage, "(0, 1)")
         checks.real("smallest_kept", self.smallest_kept, "[0, 1]")
         check_generator(self.generator)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.init}
+        return {
+            each.name: getattr(self, each.name)
+            for each in dataclasses.fields(self)
+            if each.init
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         type(self).__init__(self, **state)
 
 
-def _of_the_group(alone: _ForecastNoise, forecasts: Floats, whose: str) -> _ForecastNoise:
+def _of_the_group(
+    alone: _ForecastNoise, forecasts: Floats, whose: str
+) -> _ForecastNoise:
     """The cluster's centre: with room enough for its farthest household, the design needs no more than that."""
     farthest = float(np.max(np.mean((forecasts - forecasts.mean(axis=0)) ** 2, axis=1)))
     group = dataclasses.replace(
@@ -386,7 +480,11 @@ def _of_the_group(alone: _ForecastNoise, forecasts: Floats, whose: str) -> _Fore
         accuracy=1.0001 * farthest + 1e-9,
         noise_means=True,
         released=f"load forecast of a group, the average of its {whose}",
-        known={**alone.known, "product": "group", "kept_alone": alone.retained_variance_},
+        known={
+            **alone.known,
+            "product": "group",
+            "kept_alone": alone.retained_variance_,
+        },
     )
     group.design(forecasts, labels=alone.plan_.labels)
     return group

@@ -18,7 +18,14 @@ from gaussveil.timeseries import Readings, cluster_households, day_profiles
 from gaussveil.timeseries.household_models import HouseholdModels
 from gaussveil.typing import Floats, Integers
 
-PROMISES = ((1.0, 1e-5), (1.0, 1e-3), (4.0, 1e-3), (8.0, 1e-2), (16.0, 1e-2), (32.0, 1e-2))
+PROMISES = (
+    (1.0, 1e-5),
+    (1.0, 1e-3),
+    (4.0, 1e-3),
+    (8.0, 1e-2),
+    (16.0, 1e-2),
+    (32.0, 1e-2),
+)
 CLUSTERS = (1, 3, 6)
 SMALLEST_GROUP = 6
 
@@ -62,7 +69,8 @@ def forecast_dial(
         promises: epsilon and delta.
         clusters: into how many groups of similar households the homes are divided.
     """
-    past, count = models.readings, len(models.readings)
+    past = models.readings
+    count = len(models.readings)
     queries = models.queries(past, range(count), steps)
     came = np.full((count, steps), np.nan)
     if truth is not None:
@@ -70,41 +78,72 @@ def forecast_dial(
     points = []
     for number in clusters:
         labels = _groups(models, number)
-        points += [_point(queries.forecast, came, labels, number, *promise) for promise in promises]
+        points += [
+            _point(queries.forecast, came, labels, number, *promise)
+            for promise in promises
+        ]
     return points
 
 
 def chosen(points: Sequence[DialPoint]) -> DialPoint | None:
     """The setting to release one forecast at: of those that pay the least epsilon, delta and number of groups."""
     paying = [point for point in points if point.pays]
-    return min(paying, key=lambda point: (point.epsilon, point.delta, point.clusters), default=None)
+    return min(
+        paying,
+        key=lambda point: (point.epsilon, point.delta, point.clusters),
+        default=None,
+    )
 
 
 def _groups(models: HouseholdModels, number: int) -> Integers:
     smallest = min(SMALLEST_GROUP, len(models.readings))
-    return cluster_households(day_profiles(models.season), number, smallest=smallest).labels
+    return cluster_households(
+        day_profiles(models.season), number, smallest=smallest
+    ).labels
 
 
 def _log_power(truth: Readings, models: HouseholdModels, steps: int) -> Floats:
     if truth.count < steps:
-        raise ParameterError(f"truth must hold the {steps} steps that are forecast. Got {truth.count}.")
+        raise ParameterError(
+            f"truth must hold the {steps} steps that are forecast. Got {truth.count}."
+        )
     kw = truth.select(models.readings.households).values[:, :steps]
     return np.asarray(np.log(np.maximum(kw, models.season.floor)))
 
 
-def _point(forecasts: Floats, came: Floats, labels: Integers, number: int, epsilon: float, delta: float) -> DialPoint:
-    kept, private, centre = 0.0, 0.0, 0.0
+def _point(
+    forecasts: Floats,
+    came: Floats,
+    labels: Integers,
+    number: int,
+    epsilon: float,
+    delta: float,
+) -> DialPoint:
+    kept = 0.0
+    private = 0.0
+    centre = 0.0
     groups = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     for rows in groups:
         own = forecasts[rows]
         noise = ClassLabelNoise(epsilon=epsilon, delta=delta, common_covariance=True)
         noise.design(own, labels=tuple(range(len(rows))))
         released = own + noise.plan_.shifts
-        drawn = np.trace(noise.noise_covariances_, axis1=1, axis2=2)[:, None] / own.shape[1]
+        drawn = (
+            np.trace(noise.noise_covariances_, axis1=1, axis2=2)[:, None] / own.shape[1]
+        )
         share = len(rows) / len(forecasts)
         kept += share * noise.retained_variance_
         private += share * float(np.mean((released - came[rows]) ** 2 + drawn))
         centre += share * float(np.mean((own.mean(axis=0) - came[rows]) ** 2))
     plain = float(np.mean((forecasts - came) ** 2))
     group = len(forecasts) / len(groups)
-    return DialPoint(number, group, epsilon, delta, kept, math.sqrt(private), math.sqrt(centre), math.sqrt(plain))
+    return DialPoint(
+        number,
+        group,
+        epsilon,
+        delta,
+        kept,
+        math.sqrt(private),
+        math.sqrt(centre),
+        math.sqrt(plain),
+    )

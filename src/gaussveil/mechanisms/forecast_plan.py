@@ -22,13 +22,17 @@ class ForecastPlan(str):
     def __new__(cls, words: str, *, kept: float, group: int) -> Self:
         """From the sentence and its two numbers."""
         made = super().__new__(cls, words)
-        made.kept, made.group = kept, group
+        made.kept = kept
+        made.group = group
         return made
 
     def useful(self) -> Useful:
         """Whether a forecast of one household tells more than its group's, and what to ask instead."""
         if self.kept >= SMALLEST_KEPT:
-            return Useful(True, f"useful: it keeps {self.kept:.2g} of the variance between {self.group} households")
+            return Useful(
+                True,
+                f"useful: it keeps {self.kept:.2g} of the variance between {self.group} households",
+            )
         return Useful(
             False,
             f"cannot be useful as a forecast of one household: it would keep {self.kept:.2g} of the variance between "
@@ -37,12 +41,19 @@ class ForecastPlan(str):
         )
 
 
-def errors_kw(forecast: Floats, error: Floats, log_mean: Floats, noise: Floats) -> tuple[float, float]:
+def errors_kw(
+    forecast: Floats, error: Floats, log_mean: Floats, noise: Floats
+) -> tuple[float, float]:
     """Root mean squared error in kW of the plain and of the private forecast, expected over future and noise.
 
     Derived: the future is log-normal (forecast, error), the released power log-normal (log_mean, noise), independent.
     """
-    expected, squared = np.exp(forecast + error / 2), np.exp(2 * forecast + 2 * error)
+    expected = np.exp(forecast + error / 2)
+    squared = np.exp(2 * forecast + 2 * error)
     plain = np.mean(squared - expected**2)
-    private = np.mean(squared + np.exp(2 * log_mean + 2 * noise) - 2 * expected * np.exp(log_mean + noise / 2))
+    private = np.mean(
+        squared
+        + np.exp(2 * log_mean + 2 * noise)
+        - 2 * expected * np.exp(log_mean + noise / 2)
+    )
     return math.sqrt(plain), math.sqrt(private)

@@ -62,14 +62,20 @@ class GaussianPlan(Shown):
     def standard_deviation(self) -> float | Floats:
         """Standard deviation of the noise: one number if white, else one per coordinate of the covariance."""
         covariance = self.noise.covariance
-        return math.sqrt(covariance) if isinstance(covariance, float) else np.sqrt(np.diagonal(covariance))
+        if isinstance(covariance, float):
+            return math.sqrt(covariance)
+        return np.sqrt(np.diagonal(covariance))
 
     def _claim(self) -> tuple[float, float]:
         return self.epsilon, self.delta
 
     def _facts(self) -> dict[str, str]:
         largest = float(np.max(self.standard_deviation))
-        told = {"epsilon": f"{self.epsilon:g}", "delta": f"{self.delta:g}", "largest noise sd": f"{largest:.4g}"}
+        told = {
+            "epsilon": f"{self.epsilon:g}",
+            "delta": f"{self.delta:g}",
+            "largest noise sd": f"{largest:.4g}",
+        }
         return told | ({"beside": self.comparison} if self.comparison else {})
 
     def draw(self, value: ArrayLike, generator: Generator | None = None) -> Floats:
@@ -118,7 +124,9 @@ class GaussianRelease(Mechanism):
         promise = self.promise
         radius = self._radius()
         if (radius is None) == (self.shifts is None):
-            raise ParameterError("give exactly one of l2_sensitivity and shifts: how far apart neighbours can lie.")
+            raise ParameterError(
+                "give exactly one of l2_sensitivity and shifts: how far apart neighbours can lie."
+            )
         sizes = self._shape(shape)
         count = math.prod(sizes)
         if count == 0:
@@ -131,7 +139,9 @@ class GaussianRelease(Mechanism):
             noise = self._noise_for_shifts(sizes, count, mean_shift)
         return GaussianPlan(promise.epsilon, promise.delta, mean_shift, noise)
 
-    def release(self, value: Any, *, order: Sequence[str] = (), released: str | None = None) -> Release[Any]:
+    def release(
+        self, value: Any, *, order: Sequence[str] = (), released: str | None = None
+    ) -> Release[Any]:
         """Debit, draw and certify. Arrays come back as arrays, lists as lists, frames as frames with the same labels.
 
         Of a Source all columns are released, as an Arrow table, but the public columns `order` that its rows are sorted
@@ -140,42 +150,70 @@ class GaussianRelease(Mechanism):
         value = ordered_table(value, order)
         numbers = real_array("value", value)
         plan = self.plan(numbers.shape)
-        to_lattice(numbers, plan.noise.shape, plan.noise.grid)  # refuses here what could not be drawn later
+        to_lattice(
+            numbers, plan.noise.shape, plan.noise.grid
+        )  # refuses here what could not be drawn later
         said = self._said(plan, released or f"array of shape {plan.noise.shape}")
-        return self._publish(said, lambda: like(value, plan.draw(numbers, self.generator)), value)
+        return self._publish(
+            said, lambda: like(value, plan.draw(numbers, self.generator)), value
+        )
 
     @property
     def _is_ball(self) -> bool:
         """Whether the value is itself what an l2 ball of neighbours is about: no bound is given beside the radius."""
-        ball = isinstance(self.adjacency, Adjacency) and self.adjacency.kind == "l2-ball"
+        ball = (
+            isinstance(self.adjacency, Adjacency) and self.adjacency.kind == "l2-ball"
+        )
         return ball and self.l2_sensitivity is None and self.shifts is None
 
     def _radius(self) -> float | None:
         if self._is_ball:
             return checks.positive("radius", self._adjacency().parameters["radius"])
-        return None if self.l2_sensitivity is None else checks.positive("l2_sensitivity", self.l2_sensitivity)
+        if self.l2_sensitivity is None:
+            return None
+        return checks.positive("l2_sensitivity", self.l2_sensitivity)
 
     def _noise_for_ball(
-        self, radius: float, shape: tuple[int, ...], promise: Promise, mean_shift: float, ideal: float
+        self,
+        radius: float,
+        shape: tuple[int, ...],
+        promise: Promise,
+        mean_shift: float,
+        ideal: float,
     ) -> GaussianNoise:
         # The grid comes first, fine against both the noise and the radius; the radius then grows by its rounding.
         lattice = GaussianNoise(min(radius, radius / mean_shift), shape, self.grid)
         reach = math.nextafter(radius + lattice.rounding_l2, math.inf)
         if self.covariance_shape is None:
-            return GaussianNoise(calibration.white_noise_scale(reach, promise.epsilon, ideal), shape, lattice.grid)
+            return GaussianNoise(
+                calibration.white_noise_scale(reach, promise.epsilon, ideal),
+                shape,
+                lattice.grid,
+            )
         return GaussianNoise(
-            calibration.covariance_for_ball(reach, mean_shift, self.covariance_shape), shape, lattice.grid
+            calibration.covariance_for_ball(reach, mean_shift, self.covariance_shape),
+            shape,
+            lattice.grid,
         )
 
-    def _noise_for_shifts(self, shape: tuple[int, ...], count: int, mean_shift: float) -> GaussianNoise:
+    def _noise_for_shifts(
+        self, shape: tuple[int, ...], count: int, mean_shift: float
+    ) -> GaussianNoise:
         rows = real_array("shifts", self.shifts)
         if rows.shape[1:] not in (shape, (count,)):
-            raise ShapeError(f"shifts must have shape (N, {', '.join(map(str, shape))}). Got {rows.shape}.")
+            raise ShapeError(
+                f"shifts must have shape (N, {', '.join(map(str, shape))}). Got {rows.shape}."
+            )
         rows = rows.reshape(len(rows), count)
-        smallest = calibration.smallest_deviation(rows, mean_shift, self.covariance_shape)
+        smallest = calibration.smallest_deviation(
+            rows, mean_shift, self.covariance_shape
+        )
         lattice = GaussianNoise(smallest * min(1.0, mean_shift), shape, self.grid)
         covariance = calibration.covariance_for_shifts(
-            rows, mean_shift, shape=self.covariance_shape, rounding_l2=lattice.rounding_l2
+            rows,
+            mean_shift,
+            shape=self.covariance_shape,
+            rounding_l2=lattice.rounding_l2,
         )
         return GaussianNoise(covariance, shape, lattice.grid)
 
@@ -186,16 +224,21 @@ class GaussianRelease(Mechanism):
             return np.shape(self.shifts)[1:]
         if self.covariance_shape is not None:
             return np.shape(self.covariance_shape)[:1]
-        raise ParameterError("shape must be given: neither shifts nor covariance_shape tells how long the value is.")
+        raise ParameterError(
+            "shape must be given: neither shifts nor covariance_shape tells how long the value is."
+        )
 
     def _said(self, plan: GaussianPlan, released: str) -> Plan:
-        noise, radius = plan.noise, self._radius()
+        noise = plan.noise
+        radius = self._radius()
         known: dict[str, object]
         if radius is None:
             count = len(np.asarray(self.shifts))
-            apart, known = f"one of {count} public shifts or its negative", {"shifts": count}
+            apart = f"one of {count} public shifts or its negative"
+            known = {"shifts": count}
         else:
-            apart, known = f"at most {radius} in l2 norm", {"l2_sensitivity": radius}
+            apart = f"at most {radius} in l2 norm"
+            known = {"l2_sensitivity": radius}
         bound = f"two neighbouring values, as 64-bit floats, differ by {apart}: the owner states it without the data"
         if self._is_ball:
             bound = f"what is released is itself what the neighbours' ball is about, so that two differ by {apart}"
@@ -207,7 +250,13 @@ class GaussianRelease(Mechanism):
             assumptions=(
                 bound,
                 "the value's shape and labels, and that it is finite and below 2^52 grids, are public knowledge",
-                *(() if self.because is None else (f"the owner says where that bound comes from: {self.because}",)),
+                *(
+                    ()
+                    if self.because is None
+                    else (
+                        f"the owner says where that bound comes from: {self.because}",
+                    )
+                ),
             ),
             parameters={
                 **known,

@@ -25,7 +25,11 @@ import numpy as np
 
 from gaussveil import checks
 from gaussveil.accounting import Adjacency, Charge, Release
-from gaussveil.calibration.envelope import Sensitivity, variance_for_dominating_pair, variance_for_envelope
+from gaussveil.calibration.envelope import (
+    Sensitivity,
+    variance_for_dominating_pair,
+    variance_for_envelope,
+)
 from gaussveil.containers import readings_array, real_array
 from gaussveil.errors import ShapeError
 from gaussveil.mechanisms.release_path import Mechanism, Plan, Promise
@@ -73,7 +77,11 @@ class LiftedPlan(Shown):
         """
         covered = checks.real("smallest_variance", smallest_variance, "[0, inf)") / 2
         if not variance + covered > 0:
-            checks.refuse("smallest_variance", "positive where no variance has to be added", smallest_variance)
+            checks.refuse(
+                "smallest_variance",
+                "positive where no variance has to be added",
+                smallest_variance,
+            )
         sampler = RandomCentre(
             exact_variance=variance + covered,
             largest_variance=largest_variance,
@@ -83,23 +91,36 @@ class LiftedPlan(Shown):
             remedy=remedy,
         )
         promise.require_sampler_share(sampler.total_variation, remedy)
-        return cls(added_variance=variance, covered_variance=covered, cost=cost, sampler=sampler, count=count)
+        return cls(
+            added_variance=variance,
+            covered_variance=covered,
+            cost=cost,
+            sampler=sampler,
+            count=count,
+        )
 
     def _facts(self) -> dict[str, str]:
-        told = {"added variance": f"{self.added_variance:.4g}", "outputs": str(self.count)}
+        told = {
+            "added variance": f"{self.added_variance:.4g}",
+            "outputs": str(self.count),
+        }
         return told | ({"beside": self.comparison} if self.comparison else {})
 
     @property
     def charge(self) -> Charge:
         """What the release costs an account."""
-        return Charge(self.cost, count=self.count, sampler_error=self.sampler.total_variation)
+        return Charge(
+            self.cost, count=self.count, sampler_error=self.sampler.total_variation
+        )
 
     @property
     def added_deviation(self) -> float:
         """Square root of the added variance."""
         return math.sqrt(self.added_variance)
 
-    def draw(self, mean: Floats, factor: Floats, generator: Generator | None = None) -> Floats:
+    def draw(
+        self, mean: Floats, factor: Floats, generator: Generator | None = None
+    ) -> Floats:
         """One output, unrecorded: for studies and audits. F F' is the covariance less `covered_variance` I."""
         return self.sampler.draw(mean, factor, generator)
 
@@ -117,7 +138,10 @@ class LiftedPlan(Shown):
             charge=self.charge,
             released=released,
             adjacency=adjacency,
-            assumptions=(*assumptions, f"mean and covariance are computed to {accuracy}"),
+            assumptions=(
+                *assumptions,
+                f"mean and covariance are computed to {accuracy}",
+            ),
             parameters={
                 **parameters,
                 "added_variance": self.added_variance,
@@ -130,14 +154,28 @@ class LiftedPlan(Shown):
 
 
 def calibrated(
-    sensitivity: Sensitivity, promise: Promise, *, rank: int, wider: str, composition: str
+    sensitivity: Sensitivity,
+    promise: Promise,
+    *,
+    rank: int,
+    wider: str,
+    composition: str,
 ) -> tuple[float, GaussianEnvelope | PrivacyLoss]:
     """The least variance to add, and what the release then costs."""
-    if checks.one_of("composition", composition, ("envelope", "pair")) == "pair" and wider == "either":
+    if (
+        checks.one_of("composition", composition, ("envelope", "pair")) == "pair"
+        and wider == "either"
+    ):
         # one entry could then stand either way round beside others, which a single oriented pair does not say
         checks.refuse("wider", '"with" or "without" where composition is "pair"', wider)
-    calibrate = variance_for_envelope if composition == "envelope" else variance_for_dominating_pair
-    return calibrate(sensitivity, rank, promise.epsilon, promise.delta_before_sampler, wider=wider)
+    calibrate = (
+        variance_for_envelope
+        if composition == "envelope"
+        else variance_for_dominating_pair
+    )
+    return calibrate(
+        sensitivity, rank, promise.epsilon, promise.delta_before_sampler, wider=wider
+    )
 
 
 @dataclass(frozen=True)
@@ -150,8 +188,13 @@ class StatedSensitivity:
 
     def __call__(self, variance: float) -> tuple[float, float]:
         """Both bounds, with room for their rounding; ordered covariances move no single ratio beyond their product."""
-        total = math.inf if self.log_determinant is None else float(self.log_determinant(variance))
-        return float(self.mean_gap(variance)) * ROUNDING, min(float(self.log_ratio(variance)), total) * ROUNDING
+        if self.log_determinant is None:
+            total = math.inf
+        else:
+            total = float(self.log_determinant(variance))
+        return float(self.mean_gap(variance)) * ROUNDING, min(
+            float(self.log_ratio(variance)), total
+        ) * ROUNDING
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -208,18 +251,25 @@ class LiftedGaussian(Mechanism):
 
     def plan(self) -> LiftedPlan:
         """The added variance and the sampler, without data."""
-        promise, size = self.promise, checks.whole("dimension", self.dimension)
+        promise = self.promise
+        size = checks.whole("dimension", self.dimension)
         rank = checks.whole("rank", self.rank, f"[1, {size}]")
-        sensitivity = StatedSensitivity(self.mean_gap, self.log_ratio, self.log_determinant)
+        sensitivity = StatedSensitivity(
+            self.mean_gap, self.log_ratio, self.log_determinant
+        )
         wider = WIDER[checks.one_of("wider", self.wider, WIDER)]
-        found = calibrated(sensitivity, promise, rank=rank, wider=wider, composition=self.composition)
+        found = calibrated(
+            sensitivity, promise, rank=rank, wider=wider, composition=self.composition
+        )
         roots, _ = self._roots()
         return LiftedPlan.of(
             promise,
             *found,
             dimension=size,
             mean_bound=self.mean_bound / roots[0],
-            smallest_variance=self.smallest_variance / roots[-1] ** 2 / (1 if self.noise_shape is None else ROUNDING),
+            smallest_variance=self.smallest_variance
+            / roots[-1] ** 2
+            / (1 if self.noise_shape is None else ROUNDING),
             largest_variance=self.largest_variance / roots[0] ** 2,
         )
 
@@ -228,14 +278,22 @@ class LiftedGaussian(Mechanism):
         if self.noise_shape is None:
             return np.ones(self.dimension), np.eye(self.dimension)
         shape = real_array("noise_shape", self.noise_shape).astype(np.float64)
-        if shape.shape != (self.dimension, self.dimension) or not np.allclose(shape, shape.T, rtol=1e-9, atol=0):
-            checks.refuse("noise_shape", f"a symmetric matrix of {self.dimension} rows", self.noise_shape)
+        if shape.shape != (self.dimension, self.dimension) or not np.allclose(
+            shape, shape.T, rtol=1e-9, atol=0
+        ):
+            checks.refuse(
+                "noise_shape",
+                f"a symmetric matrix of {self.dimension} rows",
+                self.noise_shape,
+            )
         values, axes = np.linalg.eigh((shape + shape.T) / 2)
         if not values[0] > 1e-12 * values[-1]:
             checks.refuse("noise_shape", "positive definite", self.noise_shape)
         return np.sqrt(values), np.asarray(axes)
 
-    def release(self, data: Any, *, released: str = "draw of a Gaussian-output algorithm") -> Release[Any]:
+    def release(
+        self, data: Any, *, released: str = "draw of a Gaussian-output algorithm"
+    ) -> Release[Any]:
         """Debit, draw and certify. Every refusal comes before the debit."""
         plan = self.plan()
         if not isinstance(self.adjacency, Adjacency | None):
@@ -248,7 +306,9 @@ class LiftedGaussian(Mechanism):
         whitened = (axes.T @ covariance @ axes) / np.outer(roots, roots)
         rest = whitened - plan.covered_variance * np.eye(self.dimension)
         factor = symmetric_factor(rest, self.largest_variance / roots[0] ** 2)
-        centre = clipped(axes.T @ clipped(mean, self.mean_bound) / roots, plan.sampler.mean_bound)
+        centre = clipped(
+            axes.T @ clipped(mean, self.mean_bound) / roots, plan.sampler.mean_bound
+        )
         said = plan.said(
             released,
             self.adjacency or Adjacency.add_remove("record"),
@@ -259,9 +319,15 @@ class LiftedGaussian(Mechanism):
                 f"covariance's eigenvalues lie between {self.smallest_variance:g} and {self.largest_variance:g}; "
                 "moments that are not finite count as 0",
             ),
-            {} if self.noise_shape is None else {"noise_shape": np.asarray(self.noise_shape, dtype=float).tolist()},
+            {}
+            if self.noise_shape is None
+            else {"noise_shape": np.asarray(self.noise_shape, dtype=float).tolist()},
         )
-        release = self._publish(said, lambda: axes @ (roots * plan.draw(centre, factor, self.generator)), data)
+        release = self._publish(
+            said,
+            lambda: axes @ (roots * plan.draw(centre, factor, self.generator)),
+            data,
+        )
         self.added_variance_ = plan.added_variance
         return release
 
@@ -269,7 +335,9 @@ class LiftedGaussian(Mechanism):
 def clipped(mean: Floats, bound: float) -> Floats:
     """The nearest vector no longer than `bound`: a public rule that brings no two means further apart."""
     length = float(np.linalg.norm(mean))
-    return mean if length <= bound else mean * (bound / length)
+    if length <= bound:
+        return mean
+    return mean * (bound / length)
 
 
 def symmetric_factor(covariance: Floats, largest_variance: float) -> Floats:
@@ -281,8 +349,13 @@ def symmetric_factor(covariance: Floats, largest_variance: float) -> Floats:
 def _moments(mean: Any, covariance: Any, dimension: int) -> tuple[Floats, Floats]:
     """What the algorithm returned as arrays, what is not finite as 0: a refusal would tell of the data."""
     vector, matrix = (
-        np.nan_to_num(readings_array(name, value).astype(np.float64), posinf=0.0, neginf=0.0)
-        for name, value in (("the algorithm's mean", mean), ("the algorithm's covariance", covariance))
+        np.nan_to_num(
+            readings_array(name, value).astype(np.float64), posinf=0.0, neginf=0.0
+        )
+        for name, value in (
+            ("the algorithm's mean", mean),
+            ("the algorithm's covariance", covariance),
+        )
     )
     if vector.shape != (dimension,) or matrix.shape != (dimension, dimension):
         raise ShapeError(

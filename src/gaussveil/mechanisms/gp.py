@@ -39,7 +39,9 @@ from gaussveil.typing import Floats
 
 LARGEST_FEATURE = 2.0**300  # beyond it distances overflow
 ERROR_UNITS = 16.0  # of a kernel's entries: so many are paid for with the other arithmetic, more are added to it
-CELL_GAP = 2.0**-14  # relative, between the certified maximum over p and the largest value found
+CELL_GAP = (
+    2.0**-14
+)  # relative, between the certified maximum over p and the largest value found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,14 +60,21 @@ class ProcessSensitivity:
 
     def __call__(self, variance: float) -> tuple[float, float]:
         """Mean gap and log-ratio at an added variance."""
-        prior, noise = self.point_variance, self.observation_variance
-        squared = self._largest(lambda low, high: prior * high / (prior * noise + variance * (low + noise)))
-        return math.sqrt(self.points * squared) * ROUNDING, -math.log1p(-self._shrinkage(variance)) * ROUNDING
+        prior = self.point_variance
+        noise = self.observation_variance
+        squared = self._largest(
+            lambda low, high: prior * high / (prior * noise + variance * (low + noise))
+        )
+        return math.sqrt(self.points * squared) * ROUNDING, -math.log1p(
+            -self._shrinkage(variance)
+        ) * ROUNDING
 
     def pair(self, variance: float) -> PrivacyLoss:
         """One dominating pair at one point: N(R sqrt(tau - 1), tau) against N(0, 1), in units of the wide law."""
         gap = self._shrinkage(variance) * ROUNDING
-        return PrivacyLoss.from_terms([gap], [1.0], [self._largest(lambda low, high: np.ones_like(low)) * gap])
+        return PrivacyLoss.from_terms(
+            [gap], [1.0], [self._largest(lambda low, high: np.ones_like(low)) * gap]
+        )
 
     def _shrinkage(self, variance: float) -> float:
         """1 - 1/tau at p = l^2."""
@@ -80,9 +89,11 @@ class ProcessSensitivity:
 
     def _largest(self, factor: Callable[[Floats, Floats], Floats]) -> float:
         """Certified maximum over p in (0, l^2] of R(p)^2 factor(p, p); factor(low, high) bounds it on a cell."""
-        top, noise = self.kernel_bound, self.observation_variance
+        top = self.kernel_bound
+        noise = self.observation_variance
         edges = np.concatenate(([0.0], top * np.geomspace(2.0**-30, 1.0, 121)))
-        low, high = edges[:-1], edges[1:]
+        low = edges[:-1]
+        high = edges[1:]
 
         def value(low: Floats, high: Floats) -> Floats:
             middle = np.clip(top / 2, low, high)
@@ -93,14 +104,20 @@ class ProcessSensitivity:
         found = 0.0
         for _ in range(64):
             upper = value(low, high)
-            found = max(found, float(np.max(value(high, high))), float(np.max(value(low, low))))
+            found = max(
+                found, float(np.max(value(high, high))), float(np.max(value(low, low)))
+            )
             keep = upper > found * (1 + CELL_GAP)
             if not np.any(keep):
                 break
-            low, high = low[keep], high[keep]
+            low = low[keep]
+            high = high[keep]
             middle = (low + high) / 2
             low, high = np.concatenate((low, middle)), np.concatenate((middle, high))
-        return max(found * (1 + CELL_GAP), float(np.max(upper[keep], initial=0.0))) * ROUNDING
+        return (
+            max(found * (1 + CELL_GAP), float(np.max(upper[keep], initial=0.0)))
+            * ROUNDING
+        )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -146,10 +163,18 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
 
     def plan(self, n_features: int = 1) -> LiftedPlan:
         """The added variance for all query points, and what noisy sums would be worth, without data."""
-        promise, sensitivity = self.promise, self.sensitivity(n_features)
+        promise = self.promise
+        sensitivity = self.sensitivity(n_features)
         variance, cost, count = _cheapest(sensitivity, promise.epsilon, promise.delta)
-        smallest = float(np.min(self._kernel(n_features).diag(self._points(n_features)))) * (1 - 1e-9)
-        condition = 1 + sensitivity.n_max * sensitivity.kernel_bound / sensitivity.observation_variance
+        smallest = float(
+            np.min(self._kernel(n_features).diag(self._points(n_features)))
+        ) * (1 - 1e-9)
+        condition = (
+            1
+            + sensitivity.n_max
+            * sensitivity.kernel_bound
+            / sensitivity.observation_variance
+        )
         units = error_units(self.kernel or RBF(), n_features)
         plan = LiftedPlan.of(
             promise,
@@ -160,7 +185,8 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
             mean_bound=math.sqrt(sensitivity.points) * self._mean_bound(sensitivity),
             # n_max observations of the point itself, of the strongest feature allowed, tell most about it
             smallest_variance=smallest / condition,
-            growth=condition * max(1.0, units / ERROR_UNITS if math.isfinite(units) else 1.0),
+            growth=condition
+            * max(1.0, units / ERROR_UNITS if math.isfinite(units) else 1.0),
             largest_variance=sensitivity.point_variance,
             remedy="a smaller n_max or a larger observation_variance may help",
         )
@@ -169,9 +195,16 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
     def _compared(self, bounds: ProcessSensitivity, variance: float) -> str:
         """The process against means of noisy sums in as many cells."""
         # a record is in one cell: its label in the sum and 1 in the count share the mean shift
-        ours, shift = math.sqrt(variance), mean_shift_for(self.promise.epsilon, self.promise.delta)
-        sums = min(math.sqrt(2) * bounds.label_bound * bounds.points / (bounds.n_max * shift), bounds.label_bound)
-        verdict = "answer a table of sums and counts instead" if sums <= ours else "the process is better"
+        ours = math.sqrt(variance)
+        shift = mean_shift_for(self.promise.epsilon, self.promise.delta)
+        sums = min(
+            math.sqrt(2) * bounds.label_bound * bounds.points / (bounds.n_max * shift),
+            bounds.label_bound,
+        )
+        if sums <= ours:
+            verdict = "answer a table of sums and counts instead"
+        else:
+            verdict = "the process is better"
         return (
             f"noise of a value: process {ours:.4g}, mean of a noisy sum in each of {bounds.points} cells {sums:.4g}, "
             f"{bounds.n_max} records spread evenly, at the same promise; if cell means are all you need, {verdict}"
@@ -179,20 +212,32 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
 
     def sensitivity(self, n_features: int = 1) -> ProcessSensitivity:
         """How far apart two neighbours can lie, from the public parameters alone."""
-        kernel, points = self._kernel(n_features), self._points(n_features)
+        kernel = self._kernel(n_features)
+        points = self._points(n_features)
         at_points = np.asarray(kernel.diag(points), dtype=np.float64)
         largest = float(np.max(at_points))
         if not (math.isfinite(largest) and float(np.min(at_points)) > 0):
-            raise ParameterError("kernel must be positive and finite at every query point.")
+            raise ParameterError(
+                "kernel must be positive and finite at every query point."
+            )
         if self.kernel_bound is None and not kernel.is_stationary():
-            raise ParameterError("kernel_bound must be given for a kernel that is not stationary: the largest k(x, x).")
-        bound = largest if self.kernel_bound is None else checks.positive("kernel_bound", self.kernel_bound)
+            raise ParameterError(
+                "kernel_bound must be given for a kernel that is not stationary: the largest k(x, x)."
+            )
+        if self.kernel_bound is None:
+            bound = largest
+        else:
+            bound = checks.positive("kernel_bound", self.kernel_bound)
         if bound < largest:
-            checks.refuse("kernel_bound", f"at least {largest:g}, k(x, x) at a query point", bound)
+            checks.refuse(
+                "kernel_bound", f"at least {largest:g}, k(x, x) at a query point", bound
+            )
         return ProcessSensitivity(
             point_variance=largest,
             kernel_bound=bound,
-            observation_variance=checks.positive("observation_variance", self.observation_variance),
+            observation_variance=checks.positive(
+                "observation_variance", self.observation_variance
+            ),
             label_bound=checks.positive("label_bound", self.label_bound),
             n_max=checks.whole("n_max", self.n_max),
             points=len(points),
@@ -203,17 +248,24 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
         records = Records.of(self, X, y)
         columns = int(records.rows.shape[1])
         plan, bounds = self.plan(columns), self.sensitivity(columns)
-        kernel, points = self._kernel(columns), self._points(columns)
+        kernel = self._kernel(columns)
+        points = self._points(columns)
         used = records.usable()
         used = used[np.abs(used.rows).max(axis=1, initial=0.0) <= LARGEST_FEATURE]
         with np.errstate(over="ignore", invalid="ignore"):
             if len(used.rows):  # some kernels fail where there is nobody
-                used = used[np.asarray(kernel.diag(used.rows)) <= bounds.kernel_bound * ROUNDING]
+                used = used[
+                    np.asarray(kernel.diag(used.rows)) <= bounds.kernel_bound * ROUNDING
+                ]
         used = used.first(bounds.n_max)
         labels = np.clip(used.target, -bounds.label_bound, bounds.label_bound)
-        mean, variance = predictive(kernel, used.rows, labels, points, bounds.observation_variance)
+        mean, variance = predictive(
+            kernel, used.rows, labels, points, bounds.observation_variance
+        )
         reach = self._mean_bound(bounds)
-        spread = np.sqrt(np.clip(variance - plan.covered_variance, 0.0, bounds.point_variance))
+        spread = np.sqrt(
+            np.clip(variance - plan.covered_variance, 0.0, bounds.point_variance)
+        )
         said = plan.said(
             f"a Gaussian process at {len(points)} public points",
             Adjacency.add_remove(records.unit),
@@ -233,9 +285,15 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
             model=self._model(columns),
         )
         release = self._publish(
-            said, lambda: plan.draw(np.clip(mean, -reach, reach), np.diag(spread), self.generator), X
+            said,
+            lambda: plan.draw(
+                np.clip(mean, -reach, reach), np.diag(spread), self.generator
+            ),
+            X,
         )
-        self.query_points_, self.values_, self.added_variance_ = points, release.value, plan.added_variance
+        self.query_points_ = points
+        self.values_ = release.value
+        self.added_variance_ = plan.added_variance
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -243,16 +301,28 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
         check_is_fitted(self, "values_")
         rows = new_rows(self, X)
         kernel = self._kernel(int(rows.shape[1]))
-        noise = self.added_variance_ + 1e-9 * float(np.max(kernel.diag(self.query_points_)))
+        noise = self.added_variance_ + 1e-9 * float(
+            np.max(kernel.diag(self.query_points_))
+        )
         return predictive(kernel, self.query_points_, self.values_, rows, noise)[0]
 
     def _kernel(self, n_features: int) -> Kernel:
         if not isinstance(self.kernel, Kernel | None):
             checks.refuse("kernel", "a scikit-learn kernel", self.kernel)
-        kernel = RBF() if self.kernel is None else clone(self.kernel)
-        if any(isinstance(part, WhiteKernel) for part in (kernel, *kernel.get_params(deep=True).values())):
-            raise ParameterError("kernel must hold no WhiteKernel: give its noise level as observation_variance.")
-        if self._model(n_features) is None and math.isinf(error_units(kernel, n_features)):
+        if self.kernel is None:
+            kernel = RBF()
+        else:
+            kernel = clone(self.kernel)
+        if any(
+            isinstance(part, WhiteKernel)
+            for part in (kernel, *kernel.get_params(deep=True).values())
+        ):
+            raise ParameterError(
+                "kernel must hold no WhiteKernel: give its noise level as observation_variance."
+            )
+        if self._model(n_features) is None and math.isinf(
+            error_units(kernel, n_features)
+        ):
             part = refused_part(kernel, n_features)
             raise ParameterError(
                 "kernel must be one whose matrices are proven positive definite as they are computed: RBF, Matern with "
@@ -266,9 +336,14 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
 
     def _model(self, n_features: int) -> str | None:
         """What the guarantee rests on where the kernel is not known to be positive definite."""
-        if self.kernel_assumption is None or math.isfinite(error_units(self.kernel or RBF(), n_features)):
+        if self.kernel_assumption is None or math.isfinite(
+            error_units(self.kernel or RBF(), n_features)
+        ):
             return None
-        if not isinstance(self.kernel_assumption, str) or not self.kernel_assumption.strip():
+        if (
+            not isinstance(self.kernel_assumption, str)
+            or not self.kernel_assumption.strip()
+        ):
             checks.refuse("kernel_assumption", "a sentence", self.kernel_assumption)
         return f"the kernel is positive definite: {self.kernel_assumption.strip()}"
 
@@ -277,7 +352,9 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
             return np.zeros((1, n_features))
         points = real_array("query_points", self.query_points).astype(np.float64)
         if points.ndim != 2 or len(points) == 0 or not np.all(np.isfinite(points)):
-            raise ShapeError(f"query_points must be a finite matrix, one point per row. Got shape {points.shape}.")
+            raise ShapeError(
+                f"query_points must be a finite matrix, one point per row. Got shape {points.shape}."
+            )
         return points
 
     @staticmethod
@@ -288,13 +365,19 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # one noisy value at the origin is all that the defaults release
+        tags.regressor_tags.poor_score = (
+            True  # one noisy value at the origin is all that the defaults release
+        )
         tags.non_deterministic = True
-        tags.input_tags.allow_nan = True  # such records are left out: a refusal would depend on the data
+        tags.input_tags.allow_nan = (
+            True  # such records are left out: a refusal would depend on the data
+        )
         return tags
 
 
-def predictive(kernel: Kernel, rows: Floats, target: Floats, points: Floats, noise: float) -> tuple[Floats, Floats]:
+def predictive(
+    kernel: Kernel, rows: Floats, target: Floats, points: Floats, noise: float
+) -> tuple[Floats, Floats]:
     """Mean and variance of the process at each point (NDIS Definition 8).
 
     Entries that are no numbers and eigenvalues that rounding made negative count as 0, so no table is refused.
@@ -302,11 +385,16 @@ def predictive(kernel: Kernel, rows: Floats, target: Floats, points: Floats, noi
     prior = np.asarray(kernel.diag(points), dtype=np.float64)
     if len(rows) == 0:
         return np.zeros(len(points)), prior
-    inner, between = (np.nan_to_num(each, posinf=0.0, neginf=0.0) for each in (kernel(rows), kernel(points, rows)))
+    inner, between = (
+        np.nan_to_num(each, posinf=0.0, neginf=0.0)
+        for each in (kernel(rows), kernel(points, rows))
+    )
     values, vectors = np.linalg.eigh(inner)
     cross = between @ vectors
     weights = cross / (np.maximum(values, 0.0) + noise)
-    return np.asarray(weights @ (vectors.T @ target)), prior - np.sum(cross * weights, axis=1)
+    return np.asarray(weights @ (vectors.T @ target)), prior - np.sum(
+        cross * weights, axis=1
+    )
 
 
 @lru_cache(maxsize=128)
@@ -314,7 +402,14 @@ def _cheapest(
     sensitivity: ProcessSensitivity, epsilon: float, delta: float
 ) -> tuple[float, GaussianEnvelope | PrivacyLoss, int]:
     """The least variance of two proofs, what it costs and how often."""
-    promise, points = Promise(epsilon, delta), sensitivity.points
-    envelope, cost = calibrated(sensitivity, promise, rank=points, wider="Y", composition="envelope")
-    paired, _ = variance_for_pair(lambda v: sensitivity.pair(v) ** points, epsilon, promise.delta_before_sampler)
-    return (paired, sensitivity.pair(paired), points) if paired <= envelope else (envelope, cost, 1)
+    promise = Promise(epsilon, delta)
+    points = sensitivity.points
+    envelope, cost = calibrated(
+        sensitivity, promise, rank=points, wider="Y", composition="envelope"
+    )
+    paired, _ = variance_for_pair(
+        lambda v: sensitivity.pair(v) ** points, epsilon, promise.delta_before_sampler
+    )
+    if paired <= envelope:
+        return (paired, sensitivity.pair(paired), points)
+    return (envelope, cost, 1)

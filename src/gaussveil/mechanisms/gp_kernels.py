@@ -20,9 +20,18 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.gaussian_process import kernels
 
-SMALLEST_SCALE, LARGEST_SCALE = 2.0**-200, 2.0**200  # of places: no distance of usable records overflows
-SMALLEST_ALPHA = 2.0**-10  # of RationalQuadratic: so many times smaller, and far records would overflow
-_CLOSED_FORMS = (0.5, 1.5, 2.5, math.inf)  # of Matern kernels; others are Bessel functions
+# of places: no distance of usable records overflows
+SMALLEST_SCALE = 2.0**-200
+LARGEST_SCALE = 2.0**200
+SMALLEST_ALPHA = (
+    2.0**-10
+)  # of RationalQuadratic: so many times smaller, and far records would overflow
+_CLOSED_FORMS = (
+    0.5,
+    1.5,
+    2.5,
+    math.inf,
+)  # of Matern kernels; others are Bessel functions
 _PAIRWISE = ("linear", "laplacian", "poly", "polynomial")
 
 
@@ -31,7 +40,9 @@ class Periodic(kernels.ExpSineSquared):
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """The matrix of the kernel."""
-        X, Y = (rows if rows is None else np.fmod(rows, self.periodicity) for rows in (X, Y))
+        X, Y = (
+            rows if rows is None else np.fmod(rows, self.periodicity) for rows in (X, Y)
+        )
         return super().__call__(X, Y, eval_gradient)
 
 
@@ -42,18 +53,29 @@ class Rational(kernels.RationalQuadratic):
         """The matrix of the kernel; `eval_gradient` is not used here."""
         rows = np.atleast_2d(X)
         squared = cdist(rows, rows if Y is None else Y, metric="sqeuclidean")
-        return np.exp(-self.alpha * np.log1p(squared / (2 * self.alpha * self.length_scale**2)))
+        return np.exp(
+            -self.alpha * np.log1p(squared / (2 * self.alpha * self.length_scale**2))
+        )
 
 
-_OWN: dict[type, type] = {kernels.ExpSineSquared: Periodic, kernels.RationalQuadratic: Rational}
+_OWN: dict[type, type] = {
+    kernels.ExpSineSquared: Periodic,
+    kernels.RationalQuadratic: Rational,
+}
 
 
 def as_computed(kernel: Any) -> Any:
     """The kernel as it is evaluated here."""
     if type(kernel) in _OWN:
         return _OWN[type(kernel)](**kernel.get_params())
-    parts = {name: part for name, part in kernel.get_params(deep=False).items() if isinstance(part, kernels.Kernel)}
-    return kernel.set_params(**{name: as_computed(part) for name, part in parts.items()})
+    parts = {
+        name: part
+        for name, part in kernel.get_params(deep=False).items()
+        if isinstance(part, kernels.Kernel)
+    }
+    return kernel.set_params(
+        **{name: as_computed(part) for name, part in parts.items()}
+    )
 
 
 def error_units(kernel: Any, n_features: int) -> float:
@@ -68,19 +90,32 @@ def error_units(kernel: Any, n_features: int) -> float:
         return sum(error_units(part, n_features) for part in (kernel.k1, kernel.k2)) + 1
     if kind is kernels.Exponentiation:
         power = kernel.exponent
-        whole = isinstance(power, Real) and float(power).is_integer() and float(power) >= 1
-        return float(power) * (error_units(kernel.kernel, n_features) + 1) if whole else math.inf
-    return _LEAVES[kind](kernel, n_features) if kind in _LEAVES else math.inf
+        whole = (
+            isinstance(power, Real) and float(power).is_integer() and float(power) >= 1
+        )
+        if whole:
+            return float(power) * (error_units(kernel.kernel, n_features) + 1)
+        return math.inf
+    if kind in _LEAVES:
+        return _LEAVES[kind](kernel, n_features)
+    return math.inf
 
 
 def refused_part(kernel: Any, n_features: int) -> str:
     """The first part of a kernel about which nothing is proven, with its hyperparameters."""
-    given = {name: value for name, value in kernel.get_params(deep=False).items() if not name.endswith("_bounds")}
+    given = {
+        name: value
+        for name, value in kernel.get_params(deep=False).items()
+        if not name.endswith("_bounds")
+    }
     parts = [part for part in given.values() if isinstance(part, kernels.Kernel)]
     inside = [part for part in parts if math.isinf(error_units(part, n_features))]
     if inside:
         return refused_part(inside[0], n_features)
-    words = ", ".join(f"{name}={type(value).__name__ if value in parts else value}" for name, value in given.items())
+    words = ", ".join(
+        f"{name}={type(value).__name__ if value in parts else value}"
+        for name, value in given.items()
+    )
     return f"{type(kernel).__name__}({words})"
 
 
@@ -88,17 +123,31 @@ def refused_part(kernel: Any, n_features: int) -> str:
 
 
 def _rbf(kernel: Any, columns: int) -> float:
-    return columns / 2 + 6 if _scale(kernel.length_scale) else math.inf
+    if _scale(kernel.length_scale):
+        return columns / 2 + 6
+    return math.inf
 
 
 def _matern(kernel: Any, columns: int) -> float:
-    good = _scale(kernel.length_scale) and np.ndim(kernel.nu) == 0 and kernel.nu in _CLOSED_FORMS
-    return columns / 2 + 12 if good else math.inf
+    good = (
+        _scale(kernel.length_scale)
+        and np.ndim(kernel.nu) == 0
+        and kernel.nu in _CLOSED_FORMS
+    )
+    if good:
+        return columns / 2 + 12
+    return math.inf
 
 
 def _rational(kernel: Any, columns: int) -> float:
-    good = _scale(kernel.length_scale) and _scale(kernel.alpha, SMALLEST_ALPHA) and np.ndim(kernel.length_scale) == 0
-    return columns / 2 + 8 if good else math.inf
+    good = (
+        _scale(kernel.length_scale)
+        and _scale(kernel.alpha, SMALLEST_ALPHA)
+        and np.ndim(kernel.length_scale) == 0
+    )
+    if good:
+        return columns / 2 + 8
+    return math.inf
 
 
 def _periodic(kernel: Any, columns: int) -> float:
@@ -109,22 +158,37 @@ def _periodic(kernel: Any, columns: int) -> float:
 
 
 def _dot(kernel: Any, columns: int) -> float:
-    return columns + 3 if _real(kernel.sigma_0) else math.inf
+    if _real(kernel.sigma_0):
+        return columns + 3
+    return math.inf
 
 
 def _pairwise(kernel: Any, columns: int) -> float:
-    extra, degree = dict(kernel.pairwise_kernels_kwargs or {}), 1
+    extra = dict(kernel.pairwise_kernels_kwargs or {})
+    degree = 1
     if kernel.metric in ("poly", "polynomial"):  # (gamma x'y + coef0)^degree
-        degree, constant = extra.pop("degree", 3), extra.pop("coef0", 1)
-        if not (isinstance(degree, Integral) and int(degree) >= 1 and _real(constant) and constant >= 0):
+        degree = extra.pop("degree", 3)
+        constant = extra.pop("coef0", 1)
+        if not (
+            isinstance(degree, Integral)
+            and int(degree) >= 1
+            and _real(constant)
+            and constant >= 0
+        ):
             return math.inf
     named = isinstance(kernel.metric, str) and kernel.metric in _PAIRWISE
-    good = named and not extra and (kernel.metric == "linear" or _positive(kernel.gamma))
-    return int(degree) * (columns + 5.0) if good else math.inf
+    good = (
+        named and not extra and (kernel.metric == "linear" or _positive(kernel.gamma))
+    )
+    if good:
+        return int(degree) * (columns + 5.0)
+    return math.inf
 
 
 def _constant(kernel: Any, columns: int) -> float:
-    return 0.0 if _positive(kernel.constant_value) else math.inf
+    if _positive(kernel.constant_value):
+        return 0.0
+    return math.inf
 
 
 _LEAVES: dict[type, Callable[[Any, int], float]] = {
@@ -146,8 +210,14 @@ def _real(value: Any) -> bool:
 
 def _positive(value: Any) -> bool:
     numbers = np.asarray(value)
-    return numbers.dtype.kind in "iuf" and numbers.size > 0 and bool(np.all(numbers > 0) and np.all(numbers < np.inf))
+    return (
+        numbers.dtype.kind in "iuf"
+        and numbers.size > 0
+        and bool(np.all(numbers > 0) and np.all(numbers < np.inf))
+    )
 
 
 def _scale(value: Any, smallest: float = SMALLEST_SCALE) -> bool:
-    return _positive(value) and bool(np.min(value) >= smallest and np.max(value) <= LARGEST_SCALE)
+    return _positive(value) and bool(
+        np.min(value) >= smallest and np.max(value) <= LARGEST_SCALE
+    )

@@ -26,13 +26,22 @@ from gaussveil import checks
 from gaussveil.accounting import Adjacency
 from gaussveil.containers import cell_numbers, is_missing
 from gaussveil.errors import ParameterError
-from gaussveil.mechanisms.gaussian_output import ROUNDING, LiftedPlan, calibrated, clipped
+from gaussveil.mechanisms.gaussian_output import (
+    ROUNDING,
+    LiftedPlan,
+    calibrated,
+    clipped,
+)
 from gaussveil.mechanisms.records import Records, clipped_rows, new_rows
 from gaussveil.mechanisms.release_path import Mechanism
 from gaussveil.typing import Floats
 
-MEAN_TOLERANCE = 2.0**-22  # of row_norm / regularization: how far the computed minimiser may lie from the true one
-COEFFICIENT_REACH = 2.0**10  # times the prior's typical length: coefficients are clipped there, by a public rule
+MEAN_TOLERANCE = (
+    2.0**-22
+)  # of row_norm / regularization: how far the computed minimiser may lie from the true one
+COEFFICIENT_REACH = (
+    2.0**10
+)  # times the prior's typical length: coefficients are clipped there, by a public rule
 NEWTON_STEPS = 1000
 SMALLEST_STEP = 2.0**-40
 
@@ -54,8 +63,15 @@ class LogisticSensitivity:
             return math.inf, math.inf
         precision = self.regularization + self.row_norm**2 / 4
         shrinkage = self.row_norm**2 / 4 / (self.regularization * precision)
-        gap = self.row_norm / self.regularization * (1 + 2 * MEAN_TOLERANCE) / math.sqrt(variance)
-        return gap * ROUNDING, math.log1p(shrinkage / (variance + 1 / precision)) * ROUNDING
+        gap = (
+            self.row_norm
+            / self.regularization
+            * (1 + 2 * MEAN_TOLERANCE)
+            / math.sqrt(variance)
+        )
+        return gap * ROUNDING, math.log1p(
+            shrinkage / (variance + 1 / precision)
+        ) * ROUNDING
 
 
 class TwoClasses(ClassifierMixin):
@@ -82,7 +98,9 @@ class TwoClasses(ClassifierMixin):
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True  # noise for privacy drowns a toy problem
         tags.non_deterministic = True
-        tags.input_tags.allow_nan = True  # such records are left out: a refusal would depend on the data
+        tags.input_tags.allow_nan = (
+            True  # such records are left out: a refusal would depend on the data
+        )
         return tags
 
 
@@ -122,12 +140,15 @@ class PrivateBayesianLogisticRegression(Mechanism, TwoClasses, BaseEstimator):
 
     def plan(self, n_features: int = 1) -> LiftedPlan:
         """The added variance, without data; it is the same for any number of records and columns."""
-        promise, norm = self.promise, checks.size("row_norm", self.row_norm)
+        promise = self.promise
+        norm = checks.size("row_norm", self.row_norm)
         regularization = checks.positive("regularization", self.regularization)
         sensitivity = LogisticSensitivity(norm, regularization)
         return LiftedPlan.of(
             promise,
-            *calibrated(sensitivity, promise, rank=1, wider="Y", composition=self.composition),
+            *calibrated(
+                sensitivity, promise, rank=1, wider="Y", composition=self.composition
+            ),
             dimension=n_features,
             mean_bound=COEFFICIENT_REACH * math.sqrt(n_features / regularization),
             smallest_variance=0.0,
@@ -147,16 +168,28 @@ class PrivateBayesianLogisticRegression(Mechanism, TwoClasses, BaseEstimator):
         plan = self.plan(int(records.rows.shape[1]))
         usable = records.usable()
         signed = clipped_rows(usable.rows, self.row_norm) * usable.target[:, None]
-        mean = clipped(minimiser(signed, self.regularization, MEAN_TOLERANCE * self.row_norm), plan.sampler.mean_bound)
+        mean = clipped(
+            minimiser(signed, self.regularization, MEAN_TOLERANCE * self.row_norm),
+            plan.sampler.mean_bound,
+        )
         factor = bohning_factor(signed, self.regularization)
         said = plan.said(
             f"{records.rows.shape[1]} coefficients of a logistic regression",
             Adjacency.add_remove(records.unit),
-            ("row_norm, regularization, the number of columns and the two labels are public knowledge",),
-            {"row_norm": float(self.row_norm), "regularization": float(self.regularization)},
+            (
+                "row_norm, regularization, the number of columns and the two labels are public knowledge",
+            ),
+            {
+                "row_norm": float(self.row_norm),
+                "regularization": float(self.regularization),
+            },
         )
-        release = self._publish(said, lambda: plan.draw(mean, factor, self.generator), X)
-        self.classes_, self.coef_, self.added_variance_ = classes[0], release.value[None, :], plan.added_variance
+        release = self._publish(
+            said, lambda: plan.draw(mean, factor, self.generator), X
+        )
+        self.classes_ = classes[0]
+        self.coef_ = release.value[None, :]
+        self.added_variance_ = plan.added_variance
         return self
 
     def decision_function(self, X: Any) -> Floats:
@@ -168,7 +201,9 @@ class PrivateBayesianLogisticRegression(Mechanism, TwoClasses, BaseEstimator):
 def public_classes(classes: Any, labels: NDArray[Any] | None) -> NDArray[Any]:
     """The two public labels; those found, which the owner then takes for public, where none are named."""
     if classes is None and labels is not None:
-        classes = np.asarray([label for label in labels.tolist() if not is_missing(label)])
+        classes = np.asarray(
+            [label for label in labels.tolist() if not is_missing(label)]
+        )
         check_classification_targets(classes)
         if (kind := type_of_target(classes, input_name="y")) != "binary":
             raise ParameterError(
@@ -177,14 +212,18 @@ def public_classes(classes: Any, labels: NDArray[Any] | None) -> NDArray[Any]:
             )
     found = np.unique(np.asarray(classes))
     if len(found) != 2:
-        raise ParameterError(f"classes must be two public labels. Got {len(found)} class(es).")
+        raise ParameterError(
+            f"classes must be two public labels. Got {len(found)} class(es)."
+        )
     return np.asarray(found)
 
 
 def class_signs(labels: NDArray[Any], classes: NDArray[Any]) -> Floats:
     """+1 for the second class, -1 for the first, NaN for any other label or none."""
     sign = dict(zip(classes.tolist(), (-1.0, 1.0)))
-    if labels.dtype.kind in "SU" and classes.dtype.kind in "biuf":  # which one text among numbers makes of an array
+    if (
+        labels.dtype.kind in "SU" and classes.dtype.kind in "biuf"
+    ):  # which one text among numbers makes of an array
         labels = cell_numbers(labels)
 
     def signed(label: Any) -> float:
@@ -208,13 +247,18 @@ def minimiser(signed: Floats, regularization: float, tolerance: float) -> Floats
         if np.linalg.norm(gradient) <= tolerance / 2:
             break
         curvature, axes = np.linalg.eigh((signed.T * weights) @ signed)
-        direction = axes @ ((axes.T @ gradient) / (np.maximum(curvature, 0.0) + regularization))
-        step, slope = 1.0, float(gradient @ direction)
+        direction = axes @ (
+            (axes.T @ gradient) / (np.maximum(curvature, 0.0) + regularization)
+        )
+        step = 1.0
+        slope = float(gradient @ direction)
         while step >= SMALLEST_STEP:
             candidate = point - step * direction
             ahead = _objective(signed, regularization, candidate)
             # close to the minimum differences of values are all rounding: there the gradient decides
-            if ahead[0] <= value - 0.25 * step * slope or np.linalg.norm(ahead[1]) <= 0.5 * np.linalg.norm(gradient):
+            if ahead[0] <= value - 0.25 * step * slope or np.linalg.norm(
+                ahead[1]
+            ) <= 0.5 * np.linalg.norm(gradient):
                 break
             step /= 2
         else:
@@ -223,9 +267,13 @@ def minimiser(signed: Floats, regularization: float, tolerance: float) -> Floats
     return point
 
 
-def _objective(signed: Floats, regularization: float, point: Floats) -> tuple[float, Floats, Floats]:
+def _objective(
+    signed: Floats, regularization: float, point: Floats
+) -> tuple[float, Floats, Floats]:
     margin = signed @ point
-    value = float(np.sum(np.logaddexp(0.0, -margin))) + 0.5 * regularization * float(point @ point)
+    value = float(np.sum(np.logaddexp(0.0, -margin))) + 0.5 * regularization * float(
+        point @ point
+    )
     wrong = expit(-margin)
     return value, regularization * point - signed.T @ wrong, wrong * (1 - wrong)
 

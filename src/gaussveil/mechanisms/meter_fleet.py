@@ -89,11 +89,22 @@ class MeterFleet(MeterStream):
         low, high = checks.span("limits", limits)
         if home is not None:
             if given.get("event") is not None or given.get("l2_ball") is not None:
-                raise ParameterError("give one of home, event and l2_ball: what the sums hide.")
-            given["event"] = (max(high - low, abs(low), abs(high)), home)  # a home may also be gone
-        if purpose == "energy" and given.get("balance") is None and given.get("event") is not None:
+                raise ParameterError(
+                    "give one of home, event and l2_ball: what the sums hide."
+                )
+            given["event"] = (
+                max(high - low, abs(low), abs(high)),
+                home,
+            )  # a home may also be gone
+        if (
+            purpose == "energy"
+            and given.get("balance") is None
+            and given.get("event") is not None
+        ):
             period = hours("sample_period", given.get("sample_period"))
-            given["balance"] = best_balance(HiddenChange.of(given["event"], None, period).samples, period)
+            given["balance"] = best_balance(
+                HiddenChange.of(given["event"], None, period).samples, period
+            )
         made = super().design(limits=(low, high), purpose=purpose, **given)
         assert isinstance(made, MeterFleet)
         return made
@@ -104,7 +115,9 @@ class MeterFleet(MeterStream):
 
     def _values(self, readings: Any, order: Sequence[str]) -> Floats:
         """One row per period, one column per meter."""
-        return meter_columns(readings, order, self.design_.limits, self.design_.filter.input_grid)
+        return meter_columns(
+            readings, order, self.design_.limits, self.design_.filter.input_grid
+        )
 
     def _steps(self, values: Floats) -> Integers:
         """Whole numbers: sums are exact, in any order."""
@@ -126,14 +139,20 @@ class MeterFleet(MeterStream):
     def window(self, first: int, last: int) -> WindowEnergy:
         """Energy of the periods [first, last) that were released; free, being post-processing."""
         if not self.design_.readings:
-            raise AssumptionError("no sums of periods are released, only energies: see `energies`.")
+            raise AssumptionError(
+                "no sums of periods are released, only energies: see `energies`."
+            )
         checks.whole("first", first, f"[0, {len(self.outputs)}]")
         checks.whole("last", last, f"[{first + 1}, {len(self.outputs)}]")
         period = self.design_.sample_period
         kwh = math.fsum(self.outputs[first:last]) * period
-        return WindowEnergy(first, last, kwh, self.design_.energy_sd((last - first) * period))
+        return WindowEnergy(
+            first, last, kwh, self.design_.energy_sd((last - first) * period)
+        )
 
-    def forecast(self, horizon: str | float, season: str | float = "1d") -> FleetForecast:
+    def forecast(
+        self, horizon: str | float, season: str | float = "1d"
+    ) -> FleetForecast:
         """Power of the next periods: the mean of the same places in all whole seasons released; free, as windows are.
 
         Args:
@@ -141,34 +160,54 @@ class MeterFleet(MeterStream):
             season: after which the load repeats itself, "1d" or "7d".
         """
         if not self.design_.readings:
-            raise AssumptionError("no sums of periods are released, only energies: see `energies`.")
+            raise AssumptionError(
+                "no sums of periods are released, only energies: see `energies`."
+            )
         period = self.design_.sample_period
-        length, ahead = (round(hours(name, one) / period) for name, one in (("season", season), ("horizon", horizon)))
+        length, ahead = (
+            round(hours(name, one) / period)
+            for name, one in (("season", season), ("horizon", horizon))
+        )
         checks.whole("the season's periods", length, f"[1, {len(self.outputs)}]")
         checks.whole("the horizon's periods", ahead, f"[1, {length}]")
         count = len(self.outputs) // length
         mean = np.reshape(self.outputs[-count * length :], (count, length)).mean(axis=0)
         lags = self.design_.filter.noise_lags((count - 1) * length + 1)[::length]
-        variance = float(lags[0] + 2 * np.arange(count - 1, 0, -1) @ lags[1:] / count) / count
+        variance = (
+            float(lags[0] + 2 * np.arange(count - 1, 0, -1) @ lags[1:] / count) / count
+        )
         return FleetForecast(mean[:ahead], math.sqrt(variance))
 
 
 def meter_columns(
-    readings: Any, order: Sequence[str], limits: tuple[float, float], grid: float, *, alone: bool = False
+    readings: Any,
+    order: Sequence[str],
+    limits: tuple[float, float],
+    grid: float,
+    *,
+    alone: bool = False,
 ) -> Floats:
     """Readings as one row per period and one column per meter; of one meter `alone` also one number per period."""
     table = ordered_table(readings, order)
     names = list(getattr(readings, "column_names", getattr(readings, "columns", ())))
     if len(set(names)) < len(names):
-        raise ParameterError("columns must be one per meter: a name stands twice, and its meter would count twice.")
+        raise ParameterError(
+            "columns must be one per meter: a name stands twice, and its meter would count twice."
+        )
     if table is not readings:
         return np.column_stack([column.to_numpy() for column in table.columns])
     values = readings_array("readings", readings).astype(np.float64)
     if alone and values.ndim == 1:
         return values
     if values.ndim != 2 or values.shape[1] < 1:
-        raise ParameterError(f"readings must be periods by meters. Got {values.ndim} axes.")
-    checks.whole("the number of meters", values.shape[1], f"[1, {int(LARGEST_SUM / (max(map(abs, limits)) / grid))}]")
+        raise ParameterError(
+            f"readings must be periods by meters. Got {values.ndim} axes."
+        )
+    checks.whole(
+        "the number of meters",
+        values.shape[1],
+        f"[1, {int(LARGEST_SUM / (max(map(abs, limits)) / grid))}]",
+    )
     return values
 
 
@@ -183,13 +222,21 @@ def best_balance(length: int, period: float) -> tuple[float, float]:
     windows = sorted({1, *(max(1, round(one / period)) for one in WINDOW_HOURS)})
 
     def parameters(point: Floats) -> tuple[float, float]:
-        return 1 - 10.0 ** float(np.clip(point[0], -8, -0.05)), float(np.clip(point[1], 0.001, 0.95))
+        return 1 - 10.0 ** float(np.clip(point[0], -8, -0.05)), float(
+            np.clip(point[1], 0.001, 0.95)
+        )
 
     def cost(point: Floats) -> float:
-        return sum(math.log(window_variance(energy_shape(length, 1.0, *parameters(point)), n)) for n in windows)
+        return sum(
+            math.log(window_variance(energy_shape(length, 1.0, *parameters(point)), n))
+            for n in windows
+        )
 
     starts = (np.array([place, 0.3]) for place in (-1.5, -2.5, -3.5))
-    found = min((minimize(cost, start, method="Nelder-Mead") for start in starts), key=lambda one: float(one.fun))
+    found = min(
+        (minimize(cost, start, method="Nelder-Mead") for start in starts),
+        key=lambda one: float(one.fun),
+    )
     return parameters(found.x)
 
 
@@ -199,6 +246,9 @@ def window_variance(filters: StreamFilter, length: int) -> float:
     if length == 1:
         return variance
     gap = 1 - filters.pole
-    powers = -math.expm1(length * math.log1p(-gap)) if gap < 1 else 1.0
+    if gap < 1:
+        powers = -math.expm1(length * math.log1p(-gap))
+    else:
+        powers = 1.0
     total = length * variance + 2 * side * (length * gap - powers) / gap**2
     return max(total, 1e-300)

@@ -37,13 +37,20 @@ class NoisySums:
         """Add what one unit can lose next; nothing is read or drawn beyond what the release was charged for."""
         self.spent += squared_loss
         if math.sqrt(self.spent) > self.mean_shift:
-            raise NumericalError("the draws would spend more than was charged for them; report this as a defect.")
+            raise NumericalError(
+                "the draws would spend more than was charged for them; report this as a defect."
+            )
 
     def noisy(self, noise: GaussianNoise, *sums: ExactSum) -> Floats:
         """Sums, side by side along the last axis if there are several, rounded exactly to the lattice, plus noise."""
         self.draws += 1
-        if noise.total_variation > SAMPLER_RESERVE * math.prod(noise.shape) or self.draws > MOST_DRAWS:
-            raise NumericalError("the sampler's error exceeds what was charged for it; report this as a defect.")
+        if (
+            noise.total_variation > SAMPLER_RESERVE * math.prod(noise.shape)
+            or self.draws > MOST_DRAWS
+        ):
+            raise NumericalError(
+                "the sampler's error exceeds what was charged for it; report this as a defect."
+            )
         placed = [one.on_grid(noise.grid) for one in sums]
         if len(placed) > 1:
             placed = [one.reshape(noise.shape[0], -1) for one in placed]
@@ -53,19 +60,27 @@ class NoisySums:
         return noise.add(np.clip(value, -limit, limit), self.generator)
 
 
-def noise_design(scale: float | Floats, shape: tuple[int, ...], differing: int) -> GaussianNoise:
+def noise_design(
+    scale: float | Floats, shape: tuple[int, ...], differing: int
+) -> GaussianNoise:
     """Noise of this deviation or covariance. Designs are public and hold no randomness: equal ones are made once."""
     spread = np.asarray(scale, dtype=np.float64)
     return _design(spread.tobytes(), spread.shape, shape, differing)
 
 
 @lru_cache(maxsize=256)
-def shared_design(own: float, shared: float, shape: tuple[int, ...], differing: int) -> GaussianNoise:
+def shared_design(
+    own: float, shared: float, shape: tuple[int, ...], differing: int
+) -> GaussianNoise:
     """White noise, and one draw that all numbers share."""
     return SharedNoise(own, shared, shape, differing)
 
 
 @lru_cache(maxsize=256)
-def _design(scale: bytes, scale_shape: tuple[int, ...], shape: tuple[int, ...], differing: int) -> GaussianNoise:
+def _design(
+    scale: bytes, scale_shape: tuple[int, ...], shape: tuple[int, ...], differing: int
+) -> GaussianNoise:
     spread = np.frombuffer(scale).reshape(scale_shape)
-    return GaussianNoise(float(spread) if spread.ndim == 0 else spread, shape, differing=differing)
+    return GaussianNoise(
+        float(spread) if spread.ndim == 0 else spread, shape, differing=differing
+    )

@@ -28,8 +28,12 @@ from gaussveil.shown import Shown
 
 Value = TypeVar("Value")
 
-ROUNDING_RESERVE = 1 - 2.0**-48  # certificates round their delta up by a few units in the last place
-SAMPLER_SHARE = 2.0**-8  # of delta, kept for samplers that are designed after their noise
+ROUNDING_RESERVE = (
+    1 - 2.0**-48
+)  # certificates round their delta up by a few units in the last place
+SAMPLER_SHARE = (
+    2.0**-8
+)  # of delta, kept for samplers that are designed after their noise
 
 
 @dataclass(frozen=True)
@@ -44,10 +48,16 @@ class Promise:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
-        object.__setattr__(self, "delta", (checks.delta_or_none if self.pure else checks.delta)(self.delta))
+        object.__setattr__(
+            self,
+            "delta",
+            (checks.delta_or_none if self.pure else checks.delta)(self.delta),
+        )
         check_generator(self.generator)
 
-    def ideal_delta(self, sampler_error: float, reserve: float = ROUNDING_RESERVE) -> float:
+    def ideal_delta(
+        self, sampler_error: float, reserve: float = ROUNDING_RESERVE
+    ) -> float:
         """What is left of delta for ideal noise after the sampler's total variation; half of it at least."""
         sampler = sampler_delta(self.epsilon, sampler_error)
         if sampler >= self.delta / 2:
@@ -63,15 +73,23 @@ class Promise:
         """Refuse a sampler that the share cannot pay for."""
         sampler = sampler_delta(self.epsilon, sampler_error)
         if sampler > self.delta * SAMPLER_SHARE:
-            raise unaffordable_sampler(self.epsilon, self.delta, sampler / SAMPLER_SHARE, remedy)
+            raise unaffordable_sampler(
+                self.epsilon, self.delta, sampler / SAMPLER_SHARE, remedy
+            )
 
 
-def unaffordable_sampler(epsilon: float, delta: float, least: float, remedy: str = "") -> ParameterError:
+def unaffordable_sampler(
+    epsilon: float, delta: float, least: float, remedy: str = ""
+) -> ParameterError:
     """The refusal of a promise too small to pay for the sampler's error; `remedy` names other parameters that help."""
-    wanted, got = f"delta must be at least {least:.3g} at epsilon {epsilon:g}", delta
+    wanted = f"delta must be at least {least:.3g} at epsilon {epsilon:g}"
+    got = delta
     if least >= 1:
-        wanted, got = "epsilon must be smaller", epsilon
-    return ParameterError(f"{wanted}, to pay for the sampler's error. Got {got!r}{remedy and ': ' + remedy}.")
+        wanted = "epsilon must be smaller"
+        got = epsilon
+    return ParameterError(
+        f"{wanted}, to pay for the sampler's error. Got {got!r}{remedy and ': ' + remedy}."
+    )
 
 
 def check_generator(generator: object) -> None:
@@ -145,14 +163,23 @@ class Mechanism(ABC):
 
     def __repr__(self) -> str:
         """The parameters that somebody chose: those that are not the defaults."""
-        given = {one: getattr(self, one.name) for one in dataclasses.fields(self) if one.init}
-        known = [(one, repr(_unit(value) if one.name == "unit" else value)) for one, value in given.items()]
-        chosen = ", ".join(f"{one.name}={value}" for one, value in known if value != repr(one.default))
+        given = {
+            one: getattr(self, one.name) for one in dataclasses.fields(self) if one.init
+        }
+        known = [
+            (one, repr(_unit(value) if one.name == "unit" else value))
+            for one, value in given.items()
+        ]
+        chosen = ", ".join(
+            f"{one.name}={value}" for one, value in known if value != repr(one.default)
+        )
         return f"{type(self).__name__}({chosen})"
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))
-        if "unit" in state:  # whose rows these were is the owner's alone; a fit by the copy finds no such column
+        if (
+            "unit" in state
+        ):  # whose rows these were is the owner's alone; a fit by the copy finds no such column
             state["unit"] = _unit(state["unit"])
         return state
 
@@ -163,11 +190,20 @@ class Mechanism(ABC):
 
     def dry_run(self, *data: Any, **given: Any) -> Plan | None:
         """What `release`, `open` or `fit` would debit and certify, with the same arguments; nothing is spent."""
-        does = next(filter(None, (getattr(self, name, None) for name in ("release", "open", "fit"))))
+        does = next(
+            filter(
+                None, (getattr(self, name, None) for name in ("release", "open", "fit"))
+            )
+        )
         return planned(lambda: does(*data, **given))
 
     def _publish(
-        self, plan: Plan, draw: Callable[[], Value], read: object = None, *, whole: bool = True
+        self,
+        plan: Plan,
+        draw: Callable[[], Value],
+        read: object = None,
+        *,
+        whole: bool = True,
     ) -> accounting.Release[Value]:
         """Debit, draw, certify: the only place that opens a transaction. `read` is the table that was read.
 
@@ -175,31 +211,51 @@ class Mechanism(ABC):
         """
         check_generator(self.generator)
         if not isinstance(self.account, accounting.Account | None):
-            checks.refuse("account", 'an account of a ledger, as in Account("town.ledger", "winter")', self.account)
+            checks.refuse(
+                "account",
+                'an account of a ledger, as in Account("town.ledger", "winter")',
+                self.account,
+            )
         draft = self._draft(plan, self._guarantee(plan, read))
         if _planning.get():
             raise _Planned(plan)
         # Keyed names of what is drawn from, one for all accounts of a ledger.
-        charge = plan.charge.drawn_from(*(accounting.draw_identity(self.account, drawn) for drawn in plan.drawn_from))
-        with accounting.transaction(self.account, charge, draft, at_once=True, people=self.people or "") as debit:
+        charge = plan.charge.drawn_from(
+            *(
+                accounting.draw_identity(self.account, drawn)
+                for drawn in plan.drawn_from
+            )
+        )
+        with accounting.transaction(
+            self.account, charge, draft, at_once=True, people=self.people or ""
+        ) as debit:
             value = debit.draw((lambda: rounded(draw())) if whole else draw)
-        self.certificate_ = debit.certificate.of_values(digest_of(value)) if whole else debit.certificate
+        if whole:
+            self.certificate_ = debit.certificate.of_values(digest_of(value))
+        else:
+            self.certificate_ = debit.certificate
         return accounting.Release(value, self.certificate_)
 
-    def _rehearse(self, plan: Plan, draw: Callable[[], Value]) -> accounting.Release[Value]:
+    def _rehearse(
+        self, plan: Plan, draw: Callable[[], Value]
+    ) -> accounting.Release[Value]:
         """What `_publish` does, of a draw that reaches no data and with no account: whatever fails, fails for free."""
         draft = self._draft(plan, accounting.Guarantee.none("rehearsed without data"))
         with accounting.transaction(None, plan.charge, draft) as debit:
             value = debit.draw(lambda: rounded(draw()))
         return accounting.Release(value, debit.certificate.of_values(digest_of(value)))
 
-    def _draft(self, plan: Plan, guarantee: accounting.Guarantee) -> accounting.CertificateDraft:
+    def _draft(
+        self, plan: Plan, guarantee: accounting.Guarantee
+    ) -> accounting.CertificateDraft:
         return accounting.CertificateDraft(
             released=plan.released,
             mechanism=self.mechanism,
             adjacency=plan.adjacency,
             epsilon=checks.epsilon(self.epsilon),
-            delta=self.promise.delta if plan.delta is None else checks.delta(plan.delta),
+            delta=self.promise.delta
+            if plan.delta is None
+            else checks.delta(plan.delta),
             guarantee=guarantee,
             assumptions=(*plan.assumptions, *self._whose(plan.adjacency)),
             parameters=plan.parameters,
@@ -208,19 +264,29 @@ class Mechanism(ABC):
     def _whose(self, adjacency: accounting.Adjacency) -> tuple[str, ...]:
         if not self.people or adjacency.kind not in PERSONAL:
             return ()
-        return (f"each of {one_spelling(self.people, 'people')!r} is at most one {adjacency.unit} of this table",)
+        return (
+            f"each of {one_spelling(self.people, 'people')!r} is at most one {adjacency.unit} of this table",
+        )
 
     def _guarantee(self, plan: Plan, read: object) -> accounting.Guarantee:
         """The weakest of what the noise, the model and the releases that the plan was built from allow.
 
         Where nobody wrote down how the table is read, it names that as well: the form was found in private cells.
         """
-        own = accounting.Guarantee.worst_case() if plan.model is None else accounting.Guarantee.model_based(plan.model)
+        if plan.model is None:
+            own = accounting.Guarantee.worst_case()
+        else:
+            own = accounting.Guarantee.model_based(plan.model)
         if self.generator is not None and not self.generator.is_trusted:
             own = accounting.Guarantee.none("seeded")
         weakest = accounting.Guarantee.least(own, *map(inherited, plan.built_from))
-        assumed = form_assumption(read) if weakest.kind != "none" else ""
-        return accounting.Guarantee(weakest.kind, "; ".join(filter(None, (weakest.reason, assumed))))
+        if weakest.kind != "none":
+            assumed = form_assumption(read)
+        else:
+            assumed = ""
+        return accounting.Guarantee(
+            weakest.kind, "; ".join(filter(None, (weakest.reason, assumed)))
+        )
 
     def __sklearn_clone__(self) -> Self:
         return dataclasses.replace(self)
@@ -228,11 +294,18 @@ class Mechanism(ABC):
 
 def _unit(unit: Any) -> Any:
     """A column's name; words instead of identifiers."""
-    return unit if isinstance(unit, str | None) else "identifiers, not shown"
+    if isinstance(unit, str | None):
+        return unit
+    return "identifiers, not shown"
 
 
 def inherited(certificate: accounting.Certificate) -> accounting.Guarantee:
     """What a release may pass on: its own guarantee, nothing where its certificate does not verify."""
-    if certificate.guarantee.kind != "none" and not accounting.verify(certificate).private:
-        return accounting.Guarantee.none("built from a release whose certificate does not verify")
+    if (
+        certificate.guarantee.kind != "none"
+        and not accounting.verify(certificate).private
+    ):
+        return accounting.Guarantee.none(
+            "built from a release whose certificate does not verify"
+        )
     return certificate.guarantee

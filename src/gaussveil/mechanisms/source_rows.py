@@ -16,7 +16,9 @@ from gaussveil.errors import ParameterError, SchemaError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FOUND_FORM = b"gaussveil: found form"  # of a table's metadata; statistics/source.py writes it
+FOUND_FORM = (
+    b"gaussveil: found form"  # of a table's metadata; statistics/source.py writes it
+)
 FOUND_IN_OBJECTS = "types of columns of objects"  # so it says of a pandas frame
 
 
@@ -24,7 +26,9 @@ def ordered_table(value: Any, order: Sequence[str]) -> Any:
     """The value itself or, of a Source, the columns beside `order` as an Arrow table of floats, sorted by `order`."""
     if not is_source(value):
         if order:
-            raise ParameterError("order is for a Source only: the rows of an array or a frame have their own.")
+            raise ParameterError(
+                "order is for a Source only: the rows of an array or a frame have their own."
+            )
         return value
     if isinstance(order, str) or not order:
         raise ParameterError(
@@ -45,14 +49,17 @@ def ordered_vector(name: str, value: Any, order: Sequence[str]) -> Any:
     return table.column(0).to_numpy()
 
 
-def sorted_columns(source: Any, order: Sequence[str], leave_out: Sequence[str] = ()) -> pa.Table:
+def sorted_columns(
+    source: Any, order: Sequence[str], leave_out: Sequence[str] = ()
+) -> pa.Table:
     """The columns of a Source that are not left out, as floats sorted by `order`; what is left out must be a key."""
     import pyarrow as pa
 
     from gaussveil.statistics.block import floats, require_columns, require_numbers
 
     require_columns(source.schema, order)
-    order, leave_out = tuple(dict.fromkeys(order)), tuple(dict.fromkeys(leave_out))
+    order = tuple(dict.fromkeys(order))
+    leave_out = tuple(dict.fromkeys(leave_out))
     names = [name for name in source.schema.names if name not in leave_out]
     if not names:
         raise SchemaError("the table holds no columns of numbers beside the order.")
@@ -60,14 +67,20 @@ def sorted_columns(source: Any, order: Sequence[str], leave_out: Sequence[str] =
     found = source.table([*names, *leave_out], order=order)
     keys = pa.table({name: _comparable(found[name]) for name in leave_out})
     if any(column.null_count for column in keys.columns):
-        raise SchemaError("a column of the order has missing values: rows need a public order.")
+        raise SchemaError(
+            "a column of the order has missing values: rows need a public order."
+        )
     if leave_out and len(keys.group_by(keys.column_names).aggregate([])) != len(found):
-        raise SchemaError("two rows agree in all columns of the order: name columns that tell every two rows apart.")
+        raise SchemaError(
+            "two rows agree in all columns of the order: name columns that tell every two rows apart."
+        )
     try:
         kept = {name: floats(found[name].combine_chunks()) for name in names}
         return pa.table(kept, metadata=found.schema.metadata)
     except pa.ArrowInvalid:  # its words quote a value
-        raise ParameterError("integer values must be at most 2^53. Clip them by a public rule first.") from None
+        raise ParameterError(
+            "integer values must be at most 2^53. Clip them by a public rule first."
+        ) from None
 
 
 def form_assumption(read: Any) -> str:
@@ -78,7 +91,10 @@ def form_assumption(read: Any) -> str:
         found = metadata[FOUND_FORM].decode().split(", ")
     if not found:
         return ""
-    place = "frame" if found == [FOUND_IN_OBJECTS] else "file"
+    if found == [FOUND_IN_OBJECTS]:
+        place = "frame"
+    else:
+        place = "file"
     return f"the form was read off the {place}: an assumption is that it is public ({', '.join(found)})"
 
 
@@ -87,7 +103,9 @@ def _comparable(key: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    return pc.add(key, pa.scalar(0, key.type)) if pa.types.is_floating(key.type) else key
+    if pa.types.is_floating(key.type):
+        return pc.add(key, pa.scalar(0, key.type))
+    return key
 
 
 def is_source(value: Any) -> bool:

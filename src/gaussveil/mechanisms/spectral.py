@@ -46,17 +46,32 @@ class CalibratedBall(float):
 
 
 def calibrate_ball(
-    history: Sequence[ArrayLike], *, points: int = 288, sample_period: float = 1.0, bands: int | None = None
+    history: Sequence[ArrayLike],
+    *,
+    points: int = 288,
+    sample_period: float = 1.0,
+    bands: int | None = None,
 ) -> CalibratedBall:
     """Largest l2 distance between the spectra of the given series (SpDP eq. (12)), or between their band means.
 
     The series must be public, or of a time before the one that is protected: B is not protected.
     """
     widths = band_widths(points, bands)
-    spectra = [_in_bands(welch_psd(series, points, period=sample_period), widths) for series in history]
+    spectra = [
+        _in_bands(welch_psd(series, points, period=sample_period), widths)
+        for series in history
+    ]
     if len(spectra) < 2:
-        raise ParameterError(f"history must hold at least two series to compare. Got {len(spectra)}.")
-    return CalibratedBall(max(np.linalg.norm(one - other) for i, one in enumerate(spectra) for other in spectra[:i]))
+        raise ParameterError(
+            f"history must hold at least two series to compare. Got {len(spectra)}."
+        )
+    return CalibratedBall(
+        max(
+            np.linalg.norm(one - other)
+            for i, one in enumerate(spectra)
+            for other in spectra[:i]
+        )
+    )
 
 
 def band_widths(points: int, bands: int | None) -> Integers:
@@ -78,7 +93,9 @@ def _in_bands(density: Floats, widths: Integers) -> Floats:
 
 def published_mean_shift(epsilon: float, delta: float) -> float:
     """B divided by the noise deviation of SpDP eqs. (2) and (7): sqrt(A^2 + 2 epsilon) - A, A = Q^-1(delta)."""
-    tail = -float(ndtri(checks.real("delta", delta, "(0, 0.5)")))  # SpDP eq. (7) knows no other promises
+    tail = -float(
+        ndtri(checks.real("delta", delta, "(0, 0.5)"))
+    )  # SpDP eq. (7) knows no other promises
     level = checks.positive("epsilon", epsilon)
     return 2 * level / (math.sqrt(tail * tail + 2 * level) + tail)
 
@@ -88,7 +105,10 @@ def spent_delta(promise: Promise, calibration: str) -> float:
     if checks.one_of("calibration", calibration, CALIBRATIONS) == "exact":
         return promise.delta
     shift = published_mean_shift(promise.epsilon, promise.delta)
-    return min(promise.delta, float(GaussianPair.mean_shift(shift).enclose(promise.epsilon).lower))
+    return min(
+        promise.delta,
+        float(GaussianPair.mean_shift(shift).enclose(promise.epsilon).lower),
+    )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -144,7 +164,10 @@ class PrivateSpectrum(Mechanism):
         )
         plan = noise.plan(size)
         length = self._noise_length(plan)
-        verdict = "the centre does as well" if length >= self.l2_ball else "the release tells more than the centre"
+        if length >= self.l2_ball:
+            verdict = "the centre does as well"
+        else:
+            verdict = "the release tells more than the centre"
         comparison = (
             f"the noise has length {length:.4g} over {size} numbers before smoothing, and no spectrum "
             f"lies farther than {float(self.l2_ball):.4g} from another of its ball: {verdict}"
@@ -153,27 +176,41 @@ class PrivateSpectrum(Mechanism):
 
     def _noise_length(self, plan: GaussianPlan) -> float:
         """Root mean square length of the noise."""
-        return float(np.linalg.norm(np.broadcast_to(plan.standard_deviation, len(self._widths))))
+        return float(
+            np.linalg.norm(np.broadcast_to(plan.standard_deviation, len(self._widths)))
+        )
 
     def kept(self) -> float:
         """k: how much of what is released is the series's own; the rest is the prior's."""
-        return 1.0 if self.prior is None else 1 / (1 + (self._noise_length(self.plan()) / float(self.l2_ball)) ** 2)
+        if self.prior is None:
+            return 1.0
+        return 1 / (1 + (self._noise_length(self.plan()) / float(self.l2_ball)) ** 2)
 
     def density(self, series: Any) -> Floats:
         """The estimate that is protected: not private."""
-        return _in_bands(welch_psd(real_array("series", series), self.points, period=self.sample_period), self._widths)
+        return _in_bands(
+            welch_psd(
+                real_array("series", series), self.points, period=self.sample_period
+            ),
+            self._widths,
+        )
 
     def post_process(self, noisy: ArrayLike) -> Floats:
         """Draw to the prior, clip at zero, then smooth: a valid density (SpDP Algorithm 1, steps 2 and 3)."""
-        widths, found = self._widths, np.asarray(noisy, dtype=np.float64)
+        widths = self._widths
+        found = np.asarray(noisy, dtype=np.float64)
         if self.prior is not None:
             public = check_psd(self.prior)
             if public.shape != (self.points + 1,):
-                raise ParameterError(f"prior must hold {self.points + 1} numbers. Got shape {public.shape}.")
+                raise ParameterError(
+                    f"prior must hold {self.points + 1} numbers. Got shape {public.shape}."
+                )
             public = _in_bands(public, widths)
             found = public + self.kept() * (found - public)
         clipped = np.repeat(np.maximum(found, 0.0) / np.sqrt(widths), widths)
-        return clipped if self.smoothing is None else smooth_both_ways(clipped, *self.smoothing)
+        if self.smoothing is None:
+            return clipped
+        return smooth_both_ways(clipped, *self.smoothing)
 
     def release(self, series: Any, *, order: Sequence[str] = ()) -> Release[Any]:
         """Estimate, debit, draw and certify; every refusal comes before the debit.
@@ -186,20 +223,35 @@ class PrivateSpectrum(Mechanism):
         library = library_of(series)
         plan, density = self.plan(), self.density(series)
         if density.ndim != 1:
-            raise ParameterError(f"series must be one vector of readings. Got {density.ndim} axes.")
-        self.post_process(density)  # refuses here a smoothing that could not be applied later
+            raise ParameterError(
+                f"series must be one vector of readings. Got {density.ndim} axes."
+            )
+        self.post_process(
+            density
+        )  # refuses here a smoothing that could not be applied later
         to_lattice(density, plan.noise.shape, plan.noise.grid)
-        release = self._publish(self._said(plan), lambda: self.post_process(plan.draw(density, self.generator)), read)
-        return Release(as_series(library, "density", release.value), release.certificate)
+        release = self._publish(
+            self._said(plan),
+            lambda: self.post_process(plan.draw(density, self.generator)),
+            read,
+        )
+        return Release(
+            as_series(library, "density", release.value), release.certificate
+        )
 
     def _said(self, plan: GaussianPlan) -> Plan:
-        source = "measured on data declared public or past" if isinstance(self.l2_ball, CalibratedBall) else "given"
+        if isinstance(self.l2_ball, CalibratedBall):
+            source = "measured on data declared public or past"
+        else:
+            source = "given"
         deviation = np.atleast_1d(plan.standard_deviation)
         return Plan(
             charge=plan.charge,
             released=f"power spectral density on {self.points + 1} frequencies"
             + ("" if self.bands is None else f", means over {self.bands} bands"),
-            adjacency=Adjacency.l2_ball(float(self.l2_ball), space="spectrum", unit="meter's series"),
+            adjacency=Adjacency.l2_ball(
+                float(self.l2_ball), space="spectrum", unit="meter's series"
+            ),
             assumptions=(
                 "the radius B is public: it was not measured on the series that is released",
                 "what is protected is the estimated spectrum; the mean of the series is not released and not covered, "

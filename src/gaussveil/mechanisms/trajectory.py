@@ -55,9 +55,13 @@ class TrajectoryRelease(Mechanism):
         trajectory = ordered_vector("trajectory", trajectory, order)
         shape = real_array("trajectory", trajectory).shape
         if len(shape) != 1:
-            raise ShapeError(f"trajectory must be one vector of readings. Got shape {shape}.")
+            raise ShapeError(
+                f"trajectory must be one vector of readings. Got shape {shape}."
+            )
         noise = self._noise()
-        release = noise.release(trajectory, released=f"trajectory of {shape[0]} readings")
+        release = noise.release(
+            trajectory, released=f"trajectory of {shape[0]} readings"
+        )
         self.certificate_ = release.certificate
         return release
 
@@ -65,7 +69,9 @@ class TrajectoryRelease(Mechanism):
         return GaussianRelease(
             epsilon=self.epsilon,
             delta=spent_delta(self.promise, self.calibration),
-            adjacency=Adjacency.l2_ball(checks.positive("l2_ball", self.l2_ball), space="trajectory"),
+            adjacency=Adjacency.l2_ball(
+                checks.positive("l2_ball", self.l2_ball), space="trajectory"
+            ),
             account=self.account,
             people=self.people,
             generator=self.generator,

@@ -40,7 +40,9 @@ def exp_lower(x: Fraction, bits: int) -> Fraction:
     return Fraction(1 << scaled, exp_minus(x, scaled) + 3)
 
 
-def bernoulli(probability: float | Fraction, shape: Shape, generator: Generator | None = None) -> NDArray[np.bool_]:
+def bernoulli(
+    probability: float | Fraction, shape: Shape, generator: Generator | None = None
+) -> NDArray[np.bool_]:
     """Independent coins that are true with exactly this probability (a float stands for the dyadic number it is).
 
     The binary digits of a uniform number are compared with those of the probability, 64 at a time, until they differ.
@@ -56,15 +58,20 @@ def bernoulli(probability: float | Fraction, shape: Shape, generator: Generator 
     undecided = np.arange(result.size)
     while 0 < rest < 1 and undecided.size:
         digits, rest = divmod(rest * 2**64, 1)
-        words, threshold = source.uint64(undecided.size), np.uint64(int(digits))
+        words = source.uint64(undecided.size)
+        threshold = np.uint64(int(digits))
         result[undecided] = words < threshold
-        undecided = undecided[words == threshold]  # so far equal: false if no digit is left
+        undecided = undecided[
+            words == threshold
+        ]  # so far equal: false if no digit is left
     return result.reshape(sizes)
 
 
 def uniform_below(limit: int, count: int, generator: Generator) -> NDArray[np.int64]:
     """Independent exact uniform integers in 0..limit-1, by rejection; 1 <= limit <= 2^62."""
-    if type(limit) is not int or not 1 <= limit <= 2**62:  # called for every trial of a draw
+    if (
+        type(limit) is not int or not 1 <= limit <= 2**62
+    ):  # called for every trial of a draw
         checks.whole("limit", limit, f"[1, {2**62}]")
     if limit == 1:
         return np.zeros(count, dtype=np.int64)
@@ -77,7 +84,9 @@ def uniform_below(limit: int, count: int, generator: Generator) -> NDArray[np.in
     return result
 
 
-def response_probabilities(categories: int, epsilon: float | Fraction) -> tuple[Fraction, Fraction]:
+def response_probabilities(
+    categories: int, epsilon: float | Fraction
+) -> tuple[Fraction, Fraction]:
     """Probability of keeping a category and of each other one; their ratio is rational and at most e^epsilon."""
     checks.whole("categories", categories, "[2, inf)")
     if isinstance(epsilon, float) and not isfinite(epsilon):
@@ -90,7 +99,10 @@ def response_probabilities(categories: int, epsilon: float | Fraction) -> tuple[
 
 
 def randomised_response(
-    labels: ArrayLike, categories: int, epsilon: float | Fraction, generator: Generator | None = None
+    labels: ArrayLike,
+    categories: int,
+    epsilon: float | Fraction,
+    generator: Generator | None = None,
 ) -> NDArray[np.int64]:
     """Each label of 0..categories-1 kept or replaced by a uniform other one: exactly epsilon-private per label.
 
@@ -99,9 +111,13 @@ def randomised_response(
     source = default_generator() if generator is None else generator
     array = np.asarray(labels)
     if array.dtype.kind not in "iu":
-        raise SchemaError(f"labels must be integers. Got {array.dtype}. Encode the categories by a public list.")
+        raise SchemaError(
+            f"labels must be integers. Got {array.dtype}. Encode the categories by a public list."
+        )
     if np.any((array < 0) | (array >= categories)):
-        raise SchemaError(f"labels must lie in 0..{categories - 1}. Map unknown labels to a category by a public rule.")
+        raise SchemaError(
+            f"labels must lie in 0..{categories - 1}. Map unknown labels to a category by a public rule."
+        )
     keep, _ = response_probabilities(categories, epsilon)
     kept = bernoulli(keep, array.shape, source)
     step = 1 + uniform_below(categories - 1, array.size, source).reshape(array.shape)

@@ -12,8 +12,15 @@ from math import ceil, log2
 import numpy as np
 
 from gaussveil.errors import NotPositiveDefiniteError, NumericalError, ParameterError
-from gaussveil.noise.discrete_gaussian import SMOOTHING_VARIANCE, DiscreteGaussian, smoothing_total_variation
-from gaussveil.spectrum.positive_definite import UNIT_ROUNDOFF, certainly_positive_definite
+from gaussveil.noise.discrete_gaussian import (
+    SMOOTHING_VARIANCE,
+    DiscreteGaussian,
+    smoothing_total_variation,
+)
+from gaussveil.spectrum.positive_definite import (
+    UNIT_ROUNDOFF,
+    certainly_positive_definite,
+)
 from gaussveil.typing import Floats
 
 SMALLEST_EXCESS = 2.0**-30
@@ -34,7 +41,9 @@ class Colouring:
 
 def colour(covariances: Sequence[Floats], lattice_variance: float) -> list[Colouring]:
     """Colourings with common widths, each of a covariance M with M - lattice_variance I >= N proven."""
-    spectra = [np.linalg.eigh((covariance + covariance.T) / 2) for covariance in covariances]
+    spectra = [
+        np.linalg.eigh((covariance + covariance.T) / 2) for covariance in covariances
+    ]
     smallest = min(float(values[0]) for values, _ in spectra)
     largest = max(float(values[-1]) for values, _ in spectra) + lattice_variance
     if not smallest > 0:
@@ -51,7 +60,8 @@ def colour(covariances: Sequence[Floats], lattice_variance: float) -> list[Colou
     needed = 1.05 * SMOOTHING_VARIANCE * (1 + largest / float(outer.variance))
     inner = DiscreteGaussian(4 ** max(2, ceil(log2(needed) / 2)))
     return [
-        _one(n, values, vectors, inner, outer, lattice_variance) for n, (values, vectors) in zip(covariances, spectra)
+        _one(n, values, vectors, inner, outer, lattice_variance)
+        for n, (values, vectors) in zip(covariances, spectra)
     ]
 
 
@@ -63,14 +73,29 @@ def _one(
     outer: DiscreteGaussian,
     lattice_variance: float,
 ) -> Colouring:
-    inner_variance, outer_variance = float(inner.variance), float(outer.variance)
+    inner_variance = float(inner.variance)
+    outer_variance = float(outer.variance)
     # rounding A moves M by about this much of itself in the weakest direction; start below and double
-    excess = max(SMALLEST_EXCESS, 0.25 * (inner_variance * len(values) / values[0]) ** 0.5)
+    excess = max(
+        SMALLEST_EXCESS, 0.25 * (inner_variance * len(values) / values[0]) ** 0.5
+    )
     while excess <= LARGEST_EXCESS:
-        root = np.sqrt(np.maximum((1 + excess) * values + lattice_variance - outer_variance, 0) / inner_variance)
+        root = np.sqrt(
+            np.maximum((1 + excess) * values + lattice_variance - outer_variance, 0)
+            / inner_variance
+        )
         multipliers = np.rint((vectors * root) @ vectors.T)
-        drawn = inner_variance * (multipliers @ multipliers.T) + outer_variance * np.eye(len(values))
-        if _covers(drawn, covariance, multipliers, inner_variance, outer_variance, lattice_variance):
+        drawn = inner_variance * (
+            multipliers @ multipliers.T
+        ) + outer_variance * np.eye(len(values))
+        if _covers(
+            drawn,
+            covariance,
+            multipliers,
+            inner_variance,
+            outer_variance,
+            lattice_variance,
+        ):
             break
         excess *= 2
     else:
@@ -85,7 +110,10 @@ def _one(
         )
     norm = _squared_norm_upper(multipliers)
     conditional = 0.999999 / (1 / inner_variance + norm / outer_variance)
-    total_variation = smoothing_total_variation(conditional, len(values)) + len(values) * inner.total_variation
+    total_variation = (
+        smoothing_total_variation(conditional, len(values))
+        + len(values) * inner.total_variation
+    )
     return Colouring(multipliers, inner, outer, drawn, total_variation)
 
 
@@ -100,19 +128,29 @@ def _covers(
     """Whether M - lattice_variance I - N is certainly positive definite, rounding of M included."""
     size = len(covariance)
     margin = drawn - lattice_variance * np.eye(size) - (covariance + covariance.T) / 2
-    magnitude = inner_variance * (np.abs(multipliers) @ np.abs(multipliers.T)) + np.abs(covariance)
+    magnitude = inner_variance * (np.abs(multipliers) @ np.abs(multipliers.T)) + np.abs(
+        covariance
+    )
     magnitude += (outer_variance + lattice_variance) * np.eye(size)
     return certainly_positive_definite(
-        (margin + margin.T) / 2, 1.01 * (size + 8) * UNIT_ROUNDOFF * (magnitude + magnitude.T)
+        (margin + margin.T) / 2,
+        1.01 * (size + 8) * UNIT_ROUNDOFF * (magnitude + magnitude.T),
     )
 
 
 def _squared_norm_upper(multipliers: Floats) -> float:
     """An upper bound of the squared spectral norm, proven by factorisation; the rows' bound if that fails."""
     gram = multipliers @ multipliers.T
-    error = 1.01 * (len(gram) + 8) * UNIT_ROUNDOFF * (np.abs(multipliers) @ np.abs(multipliers.T))
+    error = (
+        1.01
+        * (len(gram) + 8)
+        * UNIT_ROUNDOFF
+        * (np.abs(multipliers) @ np.abs(multipliers.T))
+    )
     guess = 1.0001 * float(np.linalg.eigvalsh(gram)[-1]) + 1e-9
     identity = np.eye(len(gram))
-    if certainly_positive_definite(guess * identity - gram, error + guess * UNIT_ROUNDOFF * identity):
+    if certainly_positive_definite(
+        guess * identity - gram, error + guess * UNIT_ROUNDOFF * identity
+    ):
         return guess
     return float(np.max(np.sum(np.abs(gram) + error, axis=1)))

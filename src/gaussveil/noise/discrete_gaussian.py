@@ -24,9 +24,12 @@ WORK_BITS = 256
 TAIL_WIDTHS = 14  # exp(-14^2/2) is 3e-43
 CHUNK = 1 << 14
 TABLE_WIDTH = 1024
-SMOOTHING_VARIANCE = 4  # conditional variance that every convolution leaves; its error is then 5e-35
+SMOOTHING_VARIANCE = (
+    4  # conditional variance that every convolution leaves; its error is then 5e-35
+)
 MOST_SQUARED = TABLE_WIDTH**2 // SMOOTHING_VARIANCE - 1
-ONE_MULTIPLIER, CANDIDATES = 480**2, 512
+ONE_MULTIPLIER = 480**2
+CANDIDATES = 512
 LARGEST_VARIANCE = 2**92
 
 
@@ -46,11 +49,18 @@ class AliasTable:
         # quantisation: every value by at most one unit, and zero by their sum; tail: erfc(t) <= exp(-t^2)
         tail = 1.001 * exp(-(self.bound**2) / (2 * float(variance)))
         self.total_variation = cells * 2.0 ** (1 - MASS_BITS) + tail
-        keep, other = _vose(self.masses() + [0] * (cells - 2 * self.bound - 1), self.index_bits)
+        keep, other = _vose(
+            self.masses() + [0] * (cells - 2 * self.bound - 1), self.index_bits
+        )
         self._threshold = np.array([value >> 64 for value in keep], dtype=np.uint64)
-        self._tie_threshold = np.array([value & (2**64 - 1) for value in keep], dtype=np.uint64)
+        self._tie_threshold = np.array(
+            [value & (2**64 - 1) for value in keep], dtype=np.uint64
+        )
         self._jump = np.array(other, dtype=np.int64) - np.arange(cells)
-        self._shift, self._mask = np.uint64(64 - self.index_bits), np.uint64((1 << (64 - self.index_bits)) - 1)
+        self._shift, self._mask = (
+            np.uint64(64 - self.index_bits),
+            np.uint64((1 << (64 - self.index_bits)) - 1),
+        )
 
     def masses(self) -> list[int]:
         """The law over -bound..bound in units of 2^-128; they sum to 2^128 exactly."""
@@ -72,7 +82,9 @@ class AliasTable:
             moves = words >= threshold
             ties = words == threshold
             if np.count_nonzero(ties):
-                moves[ties] = generator.uint64(int(ties.sum())) >= self._tie_threshold[cell[ties]]
+                moves[ties] = (
+                    generator.uint64(int(ties.sum())) >= self._tie_threshold[cell[ties]]
+                )
             np.multiply(self._jump.take(cell), moves, out=part)
             part += cell
             part -= self.bound
@@ -104,7 +116,8 @@ def _vose(masses: list[int], index_bits: int) -> tuple[list[int], list[int]]:
     short = [i for i, mass in enumerate(keep) if mass < capacity]
     rich = [i for i, mass in enumerate(keep) if mass > capacity]
     while short:
-        poor, donor = short.pop(), rich[-1]
+        poor = short.pop()
+        donor = rich[-1]
         other[poor] = donor
         keep[donor] -= capacity - keep[poor]
         if keep[donor] <= capacity:
@@ -147,7 +160,9 @@ class DiscreteGaussian:
         result = np.empty(prod(sizes), dtype=np.int64)
         for start in range(0, result.size, CHUNK):  # chunks stay in the cache
             part = result[start : start + CHUNK]
-            drawn = self.table.draw((1 + len(self.multipliers)) * part.size, generator).reshape(-1, part.size)
+            drawn = self.table.draw(
+                (1 + len(self.multipliers)) * part.size, generator
+            ).reshape(-1, part.size)
             part[:] = drawn[0]
             for k, more in zip(self.multipliers, drawn[1:]):
                 part += np.multiply(more, k, out=more)
@@ -161,13 +176,18 @@ def smoothing_error(smallest_variance: float, dimension: int) -> float:
     """
     nome = exp(-2 * pi**2 * smallest_variance * (1 - 1e-12))
     exponent = dimension * log1p(2 * nome / (1 - nome))
-    return 1.01 * expm1(exponent) if exponent < 1 else inf  # a bound beyond 1 says nothing anyway
+    # a bound beyond 1 says nothing anyway
+    if exponent < 1:
+        return 1.01 * expm1(exponent)
+    return inf
 
 
 def smoothing_total_variation(smallest_variance: float, dimension: int) -> float:
     """Total variation between densities proportional to p and to p f, where |f - 1| is at most the smoothing error."""
     error = smoothing_error(smallest_variance, dimension)
-    return min(1.0, error / (2 * (1 - error))) if error < 1 else 1.0
+    if error < 1:
+        return min(1.0, error / (2 * (1 - error)))
+    return 1.0
 
 
 @lru_cache(maxsize=256)
@@ -177,8 +197,14 @@ def _design(variance: Fraction) -> tuple[Fraction, tuple[int, ...]]:
     multiple = ceil(variance / standard)
     if multiple <= 1:
         return variance, ()
-    multipliers = (isqrt(multiple - 2) + 1,) if multiple <= ONE_MULTIPLIER else _multipliers(multiple)
-    if multiple <= TABLE_WIDTH**2:  # a table of its own, slightly narrower: the variance is met exactly
+    multipliers = (
+        (isqrt(multiple - 2) + 1,)
+        if multiple <= ONE_MULTIPLIER
+        else _multipliers(multiple)
+    )
+    if (
+        multiple <= TABLE_WIDTH**2
+    ):  # a table of its own, slightly narrower: the variance is met exactly
         return variance / (1 + sum(k * k for k in multipliers)), multipliers
     return standard, multipliers
 
@@ -197,7 +223,9 @@ def _multipliers(multiple: int) -> tuple[int, ...]:
         partial += prefix[-1] ** 2
     excess, *pair = _closest_pair(multiple, partial)
     best = (excess, *prefix, *pair)
-    for extra in range(1, 16):  # few numbers are sums of two squares, nearly all are sums of three
+    for extra in range(
+        1, 16
+    ):  # few numbers are sums of two squares, nearly all are sums of three
         if best[0] << 20 <= multiple:
             break
         excess, *pair = _closest_pair(multiple, partial + extra * extra)
@@ -219,6 +247,8 @@ def _closest_pair(multiple: int, partial: int) -> tuple[int, int, int]:
         rest = multiple - partial - first * first
         if rest > 0:
             second = isqrt(rest - 1) + 1
-            if second * second <= (partial + first * first) * MOST_SQUARED:  # as _largest_multiplier says
+            if (
+                second * second <= (partial + first * first) * MOST_SQUARED
+            ):  # as _largest_multiplier says
                 pairs.append((second * second - rest, first, second))
     return min(pairs)

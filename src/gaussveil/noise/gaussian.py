@@ -15,15 +15,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gaussveil.errors import NotFiniteError, NotPositiveDefiniteError, NotSymmetricError, ParameterError, ShapeError
+from gaussveil.errors import (
+    NotFiniteError,
+    NotPositiveDefiniteError,
+    NotSymmetricError,
+    ParameterError,
+    ShapeError,
+)
 from gaussveil.noise.colouring import Colouring, colour
-from gaussveil.noise.discrete_gaussian import DiscreteGaussian, smoothing_error, smoothing_total_variation
+from gaussveil.noise.discrete_gaussian import (
+    DiscreteGaussian,
+    smoothing_error,
+    smoothing_total_variation,
+)
 from gaussveil.noise.generator import Generator, default_generator
-from gaussveil.noise.lattice import LARGEST_INTEGER, Shape, checked_grid, checked_shape, to_lattice
+from gaussveil.noise.lattice import (
+    LARGEST_INTEGER,
+    Shape,
+    checked_grid,
+    checked_shape,
+    to_lattice,
+)
 from gaussveil.typing import Floats, Integers
 
 GRID_RATIO = 2.0**-20
-LATTICE_VARIANCE = 4  # (2g)^2 in units of g^2: what sampling a continuous Gaussian on the lattice adds
+LATTICE_VARIANCE = (
+    4  # (2g)^2 in units of g^2: what sampling a continuous Gaussian on the lattice adds
+)
 
 
 class GaussianNoise:
@@ -50,34 +68,55 @@ class GaussianNoise:
         noise = _checked_noise(covariance_or_scale)
         self._set_shape(noise, shape, differing)
         smallest = _smallest_sd(noise)
-        self._set_grid(_default_grid(smallest, self.differing) if grid is None else checked_grid(grid))
+        self._set_grid(
+            _default_grid(smallest, self.differing)
+            if grid is None
+            else checked_grid(grid)
+        )
         self._colouring: Colouring | None = None
         if noise.ndim == 0:
-            self.white = DiscreteGaussian((Fraction(float(noise)) / Fraction(self.grid)) ** 2 + LATTICE_VARIANCE)
-            self.covariance: float | Floats = float(self.white.variance * Fraction(self.grid) ** 2)
+            self.white = DiscreteGaussian(
+                (Fraction(float(noise)) / Fraction(self.grid)) ** 2 + LATTICE_VARIANCE
+            )
+            self.covariance: float | Floats = float(
+                self.white.variance * Fraction(self.grid) ** 2
+            )
             self.continuous_covariance: float | Floats = float(
                 (self.white.variance - LATTICE_VARIANCE) * Fraction(self.grid) ** 2
             )
             self.total_variation = self._bound_total_variation(0.0)
         else:
-            self._set_colouring(colour([_in_grid_units(noise, self.grid)], LATTICE_VARIANCE)[0])
+            self._set_colouring(
+                colour([_in_grid_units(noise, self.grid)], LATTICE_VARIANCE)[0]
+            )
 
     @classmethod
-    def family(cls, covariances: Sequence[ArrayLike], grid: float | None = None) -> list[GaussianNoise]:
+    def family(
+        cls, covariances: Sequence[ArrayLike], grid: float | None = None
+    ) -> list[GaussianNoise]:
         """One design per covariance, alike in grid, tables, widths, code and random bytes: none betrays its label.
 
         Where labels have different covariances, evaluate the pairs of `continuous_covariance`: the small excess over
         the covariance asked for differs from label to label, so it is not a post-processing they have in common.
         """
         noises = [_checked_noise(covariance) for covariance in covariances]
-        if not noises or any(noise.ndim != 2 or noise.shape != noises[0].shape for noise in noises):
-            raise ShapeError("covariances must be a nonempty list of square matrices of one size.")
+        if not noises or any(
+            noise.ndim != 2 or noise.shape != noises[0].shape for noise in noises
+        ):
+            raise ShapeError(
+                "covariances must be a nonempty list of square matrices of one size."
+            )
         members = [cls.__new__(cls) for _ in noises]
         for member, noise in zip(members, noises):
             member._set_shape(noise, None, None)
         count = members[0].differing
-        common = checked_grid(grid) if grid is not None else _default_grid(min(map(_smallest_sd, noises)), count)
-        colourings = colour([_in_grid_units(noise, common) for noise in noises], LATTICE_VARIANCE)
+        if grid is not None:
+            common = checked_grid(grid)
+        else:
+            common = _default_grid(min(map(_smallest_sd, noises)), count)
+        colourings = colour(
+            [_in_grid_units(noise, common) for noise in noises], LATTICE_VARIANCE
+        )
         for member, colouring in zip(members, colourings):
             member._set_grid(common)
             member._set_colouring(colouring)
@@ -100,7 +139,9 @@ class GaussianNoise:
         source = default_generator() if generator is None else generator
         result = self.white.draw(self.shape, source)
         if self._colouring is not None:
-            factors = self._colouring.inner.draw((result.size // self._size, self._size), source)
+            factors = self._colouring.inner.draw(
+                (result.size // self._size, self._size), source
+            )
             # every partial sum is an integer below 2^53, so floating point is exact in any order
             coloured = factors.astype(np.float64) @ self._colouring.multipliers.T
             result += coloured.astype(np.int64).reshape(self.shape)
@@ -110,23 +151,41 @@ class GaussianNoise:
     def centre_total_variation(self) -> float:
         """Upper bound between laws centred at the value and at its rounding: |shift|/sqrt(2 pi) standard deviations."""
         # what is drawn is at least white noise of this variance; a shift is at most half a grid per coordinate
-        return min(1.0, 0.2 * sqrt(prod(self.shape)) / sqrt(float(self.white.variance - LATTICE_VARIANCE)))
+        return min(
+            1.0,
+            0.2
+            * sqrt(prod(self.shape))
+            / sqrt(float(self.white.variance - LATTICE_VARIANCE)),
+        )
 
-    def _set_shape(self, noise: Floats, shape: Shape | None, differing: int | None) -> None:
-        self._size = 1 if noise.ndim == 0 else len(noise)
+    def _set_shape(
+        self, noise: Floats, shape: Shape | None, differing: int | None
+    ) -> None:
+        if noise.ndim == 0:
+            self._size = 1
+        else:
+            self._size = len(noise)
         if shape is None:
             self.shape: tuple[int, ...] = () if noise.ndim == 0 else (self._size,)
         else:
             self.shape = checked_shape(shape)
         total = prod(self.shape)
-        last_axis = self.shape[-1] if self.shape else 1
+        if self.shape:
+            last_axis = self.shape[-1]
+        else:
+            last_axis = 1
         if total < 1 or self._size not in (1, last_axis, total):
             raise ShapeError(
                 f"shape must be nonempty and fit a covariance of {self._size} coordinates. Got {self.shape}."
             )
-        self.differing = total if differing is None else differing
+        if differing is None:
+            self.differing = total
+        else:
+            self.differing = differing
         if not 1 <= self.differing <= total:
-            raise ParameterError(f"differing must lie between 1 and the {total} coordinates. Got {differing}.")
+            raise ParameterError(
+                f"differing must lie between 1 and the {total} coordinates. Got {differing}."
+            )
 
     def _set_grid(self, grid: float) -> None:
         self.grid = grid
@@ -145,25 +204,44 @@ class GaussianNoise:
         """Whole array: every discrete Gaussian, every coloured copy, and sampling on the lattice."""
         total = prod(self.shape)
         lattice = total * smoothing_error(LATTICE_VARIANCE, 1)
-        return min(1.0, 1.001 * (total * self.white.total_variation + total // self._size * per_copy + lattice))
+        return min(
+            1.0,
+            1.001
+            * (
+                total * self.white.total_variation
+                + total // self._size * per_copy
+                + lattice
+            ),
+        )
 
 
 def _checked_noise(covariance_or_scale: Any) -> Floats:
     given = np.asarray(covariance_or_scale)
-    if isinstance(covariance_or_scale, np.ma.MaskedArray) or given.dtype.kind not in "iuf":
-        raise ParameterError(f"covariance_or_scale must hold real numbers, none masked. Got {given.dtype}.")
+    if (
+        isinstance(covariance_or_scale, np.ma.MaskedArray)
+        or given.dtype.kind not in "iuf"
+    ):
+        raise ParameterError(
+            f"covariance_or_scale must hold real numbers, none masked. Got {given.dtype}."
+        )
     noise = given.astype(np.float64, copy=False)
     if not np.all(np.isfinite(noise)):
         raise NotFiniteError("covariance_or_scale must be finite.")
     if noise.ndim == 0:
         if noise <= 0:
-            raise ParameterError(f"scale must be a positive standard deviation. Got {float(noise)}.")
+            raise ParameterError(
+                f"scale must be a positive standard deviation. Got {float(noise)}."
+            )
         return noise
     if noise.ndim != 2 or noise.shape[0] != noise.shape[1] or len(noise) == 0:
-        raise ShapeError(f"covariance_or_scale must be a number or a square matrix. Got shape {noise.shape}.")
+        raise ShapeError(
+            f"covariance_or_scale must be a number or a square matrix. Got shape {noise.shape}."
+        )
     asymmetry = float(np.max(np.abs(noise - noise.T)))
     if asymmetry > 1e-9 * float(np.max(np.abs(noise))):
-        raise NotSymmetricError(f"covariance must be symmetric; entries differ by {asymmetry:.3g}. Pass (N + N.T) / 2.")
+        raise NotSymmetricError(
+            f"covariance must be symmetric; entries differ by {asymmetry:.3g}. Pass (N + N.T) / 2."
+        )
     return noise
 
 
@@ -202,15 +280,23 @@ class SharedNoise(GaussianNoise):
     `covariance` and `continuous_covariance` are those of the white part alone.
     """
 
-    def __init__(self, own: float, shared: float, shape: Shape, differing: int | None = None) -> None:
+    def __init__(
+        self, own: float, shared: float, shape: Shape, differing: int | None = None
+    ) -> None:
         super().__init__(sqrt(own) * (1 + 2.0**-52), shape, differing=differing)
-        self.shared = DiscreteGaussian(max(Fraction(shared) / Fraction(self.grid) ** 2, Fraction(1)))
+        self.shared = DiscreteGaussian(
+            max(Fraction(shared) / Fraction(self.grid) ** 2, Fraction(1))
+        )
         count = int(np.prod(self.shape))
         conditional = 1 / (1 / self.shared.variance + count / self.white.variance)
         self.total_variation += self.shared.total_variation
-        self.total_variation += smoothing_total_variation(float(conditional) * (1 - 1e-12), 1)
+        self.total_variation += smoothing_total_variation(
+            float(conditional) * (1 - 1e-12), 1
+        )
         if self.shared.bound + self.white.bound >= LARGEST_INTEGER:
-            raise ParameterError(f"shared noise must stay below 2^52 grids. Got variances {own!r} and {shared!r}.")
+            raise ParameterError(
+                f"shared noise must stay below 2^52 grids. Got variances {own!r} and {shared!r}."
+            )
 
     def draw(self, generator: Generator | None = None) -> Integers:
         """The noise alone, in units of the grid."""

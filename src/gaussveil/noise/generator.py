@@ -72,16 +72,23 @@ class Generator(ABC):
     def _read(self, count: int) -> bytearray:
         result = bytearray(count)
         with self._lock:
-            if self.is_trusted and os.getpid() != self._pid:  # a fork that bypassed Python's hooks
+            if (
+                self.is_trusted and os.getpid() != self._pid
+            ):  # a fork that bypassed Python's hooks
                 self._rekey(self._fresh_seed())
             filled = 0
             while filled < count:
                 if self._position == BUFFER_BYTES:
                     self._refill()
-                start, stop = self._position, min(self._position + count - filled, BUFFER_BYTES)
+                start = self._position
+                stop = min(self._position + count - filled, BUFFER_BYTES)
                 self._position = stop  # first: whatever is interrupted below, these bytes are never read again
-                result[filled : filled + stop - start] = memoryview(self._buffer)[start:stop]
-                self._buffer[start:stop] = memoryview(ZEROS)[: stop - start]  # what was handed out is forgotten
+                result[filled : filled + stop - start] = memoryview(self._buffer)[
+                    start:stop
+                ]
+                self._buffer[start:stop] = memoryview(ZEROS)[
+                    : stop - start
+                ]  # what was handed out is forgotten
                 filled += stop - start
         return result
 
@@ -103,7 +110,9 @@ class SecureGenerator(Generator):
         return os.urandom(SEED_BYTES)
 
     def _after_fork(self) -> None:
-        self._lock = threading.Lock()  # another thread of the parent may have held the old one
+        self._lock = (
+            threading.Lock()
+        )  # another thread of the parent may have held the old one
         self._rekey(self._fresh_seed())
 
     def __reduce__(self) -> tuple[type[SecureGenerator], tuple[()]]:
@@ -119,18 +128,26 @@ class SeededGenerator(Generator):
         try:
             self.seed = operator.index(seed)
         except TypeError:
-            raise ParameterError(f"seed must be an integer. Got {type(seed).__name__}.") from None
+            raise ParameterError(
+                f"seed must be an integer. Got {type(seed).__name__}."
+            ) from None
         super().__init__()
 
     def _fresh_seed(self) -> bytes:
-        return hashlib.sha384(f"gaussveil seeded generator {self.seed}".encode()).digest()
+        return hashlib.sha384(
+            f"gaussveil seeded generator {self.seed}".encode()
+        ).digest()
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+            return {
+                name: value for name, value in self.__dict__.items() if name != "_lock"
+            }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _buffer=bytearray(state["_buffer"]), _lock=threading.Lock())
+        self.__dict__.update(
+            state, _buffer=bytearray(state["_buffer"]), _lock=threading.Lock()
+        )
 
 
 def _checked_count(count: int) -> int:

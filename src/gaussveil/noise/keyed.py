@@ -28,7 +28,9 @@ class KeyedGenerator(Generator):
     values are ever released under one key and label.
     """
 
-    def __init__(self, key: bytes, label: bytes = b"", *, complete_labels: bool = False) -> None:
+    def __init__(
+        self, key: bytes, label: bytes = b"", *, complete_labels: bool = False
+    ) -> None:
         self._lock = threading.Lock()
         self.is_secure = self._complete_labels = complete_labels
         self.aim(key, label)
@@ -55,4 +57,6 @@ class KeyedGenerator(Generator):
             return bytearray(self._stream.update(bytes(count)))
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a keyed generator holds a secret and is not pickled: send the key where it is needed")
+        raise TypeError(
+            "a keyed generator holds a secret and is not pickled: send the key where it is needed"
+        )

@@ -28,14 +28,18 @@ def rational_scale(scale: float | Fraction) -> tuple[int, int]:
         raise ParameterError(f"scale must be finite. Got {scale}.")
     exact = Fraction(scale)
     if not Fraction(1, 1024) <= exact <= LARGEST_SCALE:
-        raise ParameterError(f"scale must lie in [2^-10, 2^44] grids. Got {float(exact):.6g}. Choose another grid.")
+        raise ParameterError(
+            f"scale must lie in [2^-10, 2^44] grids. Got {float(exact):.6g}. Choose another grid."
+        )
     bits = max(0, SCALE_BITS - ceil(exact).bit_length())
     if exact < 1:
         bits = SCALE_BITS + 10
     return ceil(exact * 2**bits), 2**bits
 
 
-def discrete_laplace(scale: float | Fraction, shape: Shape, generator: Generator | None = None) -> Integers:
+def discrete_laplace(
+    scale: float | Fraction, shape: Shape, generator: Generator | None = None
+) -> Integers:
     """Independent draws on Z of law proportional to exp(-|x|/b); b is `rational_scale(scale)`, never below it."""
     source = default_generator() if generator is None else generator
     numerator, denominator = rational_scale(scale)
@@ -46,7 +50,9 @@ def discrete_laplace(scale: float | Fraction, shape: Shape, generator: Generator
         # magnitude X of law exp(-X/t): remainder by rejection, quotient by coins of exp(-1)
         remainder = uniform_below(numerator, missing.size, source)
         accepted = bernoulli_exp(remainder, numerator, source)
-        magnitude = (remainder + numerator * _geometric(missing.size, source)) // denominator
+        magnitude = (
+            remainder + numerator * _geometric(missing.size, source)
+        ) // denominator
         negative = (source.uint64(missing.size) & np.uint64(1)).astype(bool)
         accepted &= ~(negative & (magnitude == 0))  # zero must not be counted twice
         result[missing] = np.where(negative, -magnitude, magnitude)
@@ -54,7 +60,9 @@ def discrete_laplace(scale: float | Fraction, shape: Shape, generator: Generator
     return result.reshape(sizes)
 
 
-def bernoulli_exp(numerators: Integers, denominator: int, generator: Generator) -> NDArray[np.bool_]:
+def bernoulli_exp(
+    numerators: Integers, denominator: int, generator: Generator
+) -> NDArray[np.bool_]:
     """Independent coins, true with probability exp(-n/denominator) exactly, 0 <= n <= denominator (Algorithm 1).
 
     Coins of n/(k denominator), k = 1, 2, ..., are thrown until one fails; the parity of k then has the right law.

@@ -12,14 +12,25 @@ from fractions import Fraction
 
 from gaussveil import checks
 from gaussveil.errors import ParameterError
-from gaussveil.noise import DiscreteGaussian, GaussianNoise, Generator, default_generator
+from gaussveil.noise import (
+    DiscreteGaussian,
+    GaussianNoise,
+    Generator,
+    default_generator,
+)
 from gaussveil.noise.discrete_gaussian import smoothing_total_variation
 from gaussveil.typing import Floats
 
-INNER_VARIANCE = 2**40  # of the integers behind w: their spacing is 2^-20 of w's standard deviation
+INNER_VARIANCE = (
+    2**40
+)  # of the integers behind w: their spacing is 2^-20 of w's standard deviation
 UNIT = 2.0**-53
-HEADROOM = 2.0**51  # grids that a centre may measure; noise on top of it stays below 2^52
-ALLOWED_ERRORS = 64  # units in the last place for the arithmetic that made mean and factor
+HEADROOM = (
+    2.0**51
+)  # grids that a centre may measure; noise on top of it stays below 2^52
+ALLOWED_ERRORS = (
+    64  # units in the last place for the arithmetic that made mean and factor
+)
 
 
 class RandomCentre:
@@ -42,12 +53,17 @@ class RandomCentre:
         remedy: str = "a smaller mean_bound may help",
     ) -> None:
         largest_variance = checks.real("largest_variance", largest_variance, "[0, inf)")
-        mean_bound, dimension = checks.real("mean_bound", mean_bound, "[0, inf)"), checks.whole("dimension", dimension)
-        self.dimension, self.mean_bound = dimension, mean_bound
+        mean_bound = checks.real("mean_bound", mean_bound, "[0, inf)")
+        dimension = checks.whole("dimension", dimension)
+        self.dimension = dimension
+        self.mean_bound = mean_bound
         self._inner = DiscreteGaussian(Fraction(INNER_VARIANCE))
         self._spread = 1.0 / math.sqrt(float(self._inner.variance))
-        deviation, widest = math.sqrt(exact_variance), math.sqrt(largest_variance)
-        span = widest * self._inner.bound * self._spread * math.sqrt(dimension)  # no centre lies further from its mean
+        deviation = math.sqrt(exact_variance)
+        widest = math.sqrt(largest_variance)
+        span = (
+            widest * self._inner.bound * self._spread * math.sqrt(dimension)
+        )  # no centre lies further from its mean
         reach = mean_bound + span
         grid = 2.0 ** math.ceil(math.log2(max(reach, 2.0**12 * deviation) / HEADROOM))
         if grid > 2.0**-24 * deviation:
@@ -57,8 +73,14 @@ class RandomCentre:
             )
         self.noise = GaussianNoise(deviation, dimension, grid)
         ratio = largest_variance / exact_variance
-        smoothing = smoothing_total_variation(float(self._inner.variance) / (1 + ratio), dimension)
-        lost = growth * UNIT * (ALLOWED_ERRORS * mean_bound + (ALLOWED_ERRORS + dimension) * span)
+        smoothing = smoothing_total_variation(
+            float(self._inner.variance) / (1 + ratio), dimension
+        )
+        lost = (
+            growth
+            * UNIT
+            * (ALLOWED_ERRORS * mean_bound + (ALLOWED_ERRORS + dimension) * span)
+        )
         self.arithmetic_allowance = lost / deviation
         self.total_variation = (
             self.noise.total_variation
@@ -68,7 +90,9 @@ class RandomCentre:
             + 0.4 * self.arithmetic_allowance
         )
 
-    def draw(self, mean: Floats, factor: Floats, generator: Generator | None = None) -> Floats:
+    def draw(
+        self, mean: Floats, factor: Floats, generator: Generator | None = None
+    ) -> Floats:
         """One draw: float64 multiples of the grid."""
         source = default_generator() if generator is None else generator
         standard = self._inner.draw(self.dimension, source) * self._spread

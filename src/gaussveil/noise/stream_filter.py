@@ -29,7 +29,11 @@ from gaussveil.noise.generator import Generator
 from gaussveil.noise.lattice import checked_grid
 from gaussveil.typing import Floats, Integers
 
-WIDTHS = (28, 36, 45)  # log2 of s/g: three, four or five table draws per discrete Gaussian
+WIDTHS = (
+    28,
+    36,
+    45,
+)  # log2 of s/g: three, four or five table draws per discrete Gaussian
 LARGEST_STEPS = 2**60
 LONGEST = 4096
 CHUNK_WORDS = 1 << 19
@@ -55,10 +59,16 @@ def fourier(power: Power, lags: int, *, tolerance: float = 1e-13) -> Floats:
     while size <= LARGEST_GRID:
         found = np.fft.irfft(power(turn(size // 2)))[: min(lags, size // 4)]
         near = tolerance * np.abs(found).max()
-        agrees = previous is not None and np.abs(found[: previous.size] - previous).max() <= near
-        if agrees and (found.size == lags or np.abs(found[found.size // 2 :]).max() <= near):
+        agrees = (
+            previous is not None
+            and np.abs(found[: previous.size] - previous).max() <= near
+        )
+        if agrees and (
+            found.size == lags or np.abs(found[found.size // 2 :]).max() <= near
+        ):
             return np.asarray(np.pad(found, (0, lags - found.size)))
-        previous, size = found, 2 * size
+        previous = found
+        size = 2 * size
     raise NumericalError(
         "the spectrum is too peaked to be integrated: choose smoother filters or a longer time constant"
     )
@@ -81,10 +91,22 @@ class StreamFilter:
     width: int = WIDTHS[0]
 
     def __post_init__(self) -> None:
-        if not (self.white > 0 and abs(self.pole) < 1 and self.width in WIDTHS and any(self.signal)):
-            raise ParameterError("a stream filter needs white > 0, |pole| < 1, a known width and a signal tap")
-        if max(len(self.taps), len(self.signal)) > LONGEST or not 0 <= self.signal_bits <= 52:
-            raise ParameterError(f"a stream filter has at most {LONGEST} taps, and 0 to 52 bits of its signal's")
+        if not (
+            self.white > 0
+            and abs(self.pole) < 1
+            and self.width in WIDTHS
+            and any(self.signal)
+        ):
+            raise ParameterError(
+                "a stream filter needs white > 0, |pole| < 1, a known width and a signal tap"
+            )
+        if (
+            max(len(self.taps), len(self.signal)) > LONGEST
+            or not 0 <= self.signal_bits <= 52
+        ):
+            raise ParameterError(
+                f"a stream filter has at most {LONGEST} taps, and 0 to 52 bits of its signal's"
+            )
         if max(map(abs, self.signal)) > 2**52:
             raise ParameterError("a stream filter's signal taps must be below 2^52")
 
@@ -106,7 +128,9 @@ class StreamFilter:
     def scaled(self, factor: float) -> StreamFilter:
         """The same filters with so many times the noise."""
         taps = tuple(factor * tap for tap in self.taps)
-        return replace(self, white=factor * self.white, direct=factor * self.direct, taps=taps)
+        return replace(
+            self, white=factor * self.white, direct=factor * self.direct, taps=taps
+        )
 
     def at_width(self, width: int) -> StreamFilter:
         """The same filters on a finer or coarser lattice."""
@@ -115,13 +139,21 @@ class StreamFilter:
     def noise_power(self, angles: Floats) -> Floats:
         """gamma: the spectrum of the noise as it is drawn."""
         step = np.exp(-1j * angles)
-        lagged = sum((tap * step ** (j + 1) for j, tap in enumerate(self.taps)), start=np.zeros_like(step))
-        return np.asarray(np.abs(self.direct + lagged / (1 - self.pole * step)) ** 2 + self.white**2)
+        lagged = sum(
+            (tap * step ** (j + 1) for j, tap in enumerate(self.taps)),
+            start=np.zeros_like(step),
+        )
+        return np.asarray(
+            np.abs(self.direct + lagged / (1 - self.pole * step)) ** 2 + self.white**2
+        )
 
     def signal_power(self, angles: Floats) -> Floats:
         """|F|^2 of the signal path as it runs."""
         step = np.exp(-1j * angles)
-        response = sum((tap * step**j for j, tap in enumerate(self.signal)), start=np.zeros_like(step))
+        response = sum(
+            (tap * step**j for j, tap in enumerate(self.signal)),
+            start=np.zeros_like(step),
+        )
         return np.asarray(np.abs(response) ** 2 * 4.0**-self.signal_bits)
 
     def ratio(self, angles: Floats) -> Floats:
@@ -134,8 +166,12 @@ class StreamFilter:
             return fourier(self.noise_power, count, tolerance=tolerance)
         first, second = self._numerator
         # (A + 2 B cos w)/|1 - p z|^2, in closed form however long the memory is
-        variance = (first + 2 * second * self.pole) / ((1 - self.pole) * (1 + self.pole))
-        side = (first * self.pole + second * (1 + self.pole**2)) / ((1 - self.pole) * (1 + self.pole))
+        variance = (first + 2 * second * self.pole) / (
+            (1 - self.pole) * (1 + self.pole)
+        )
+        side = (first * self.pole + second * (1 + self.pole**2)) / (
+            (1 - self.pole) * (1 + self.pole)
+        )
         return _with_tail(variance, side, self.pole, count)
 
     def ratio_lags(self, count: int, *, tolerance: float = 1e-13) -> Floats:
@@ -147,7 +183,8 @@ class StreamFilter:
         level = (self.direct + self._slope) ** 2 + (self.white * (1 - self.pole)) ** 2
         gain = (first + sqrt(level * (first - 2 * second))) / 2
         gap = sqrt(level / gain)
-        root, below = 1 - gap, gain * gap * (2 - gap)
+        root = 1 - gap
+        below = gain * gap * (2 - gap)
         middle = ((1 - self.pole) ** 2 + 2 * self.pole * gap) / below
         side = (root - self.pole) * ((1 - self.pole) + self.pole * gap) / below
         return _with_tail(middle, side, root, count)
@@ -164,8 +201,12 @@ class StreamFilter:
     @property
     def _numerator(self) -> tuple[float, float]:
         """A and B of gamma |1 - pole z|^2 = A + 2 B cos w."""
-        slope, power = self._slope, self.white**2
-        return (self.direct**2 + slope**2 + power * (1 + self.pole**2), self.direct * slope - power * self.pole)
+        slope = self._slope
+        power = self.white**2
+        return (
+            self.direct**2 + slope**2 + power * (1 + self.pole**2),
+            self.direct * slope - power * self.pole,
+        )
 
     @cached_property
     def inner(self) -> DiscreteGaussian:
@@ -189,8 +230,14 @@ class StreamFilter:
         arithmetic = abs(self.direct) + sum(map(abs, self.taps)) * deviation * (
             len(self.taps) + 4 / (1 - abs(self.pole))
         )
-        moved = 2.01 * largest * 2.0**-self.width + 0.5 * self.white * 2.0**-self.width + 4 * UNIT * arithmetic
-        return samples * per_sample + sqrt(samples) * moved / (sqrt(2 * pi) * self.white)
+        moved = (
+            2.01 * largest * 2.0**-self.width
+            + 0.5 * self.white * 2.0**-self.width
+            + 4 * UNIT * arithmetic
+        )
+        return samples * per_sample + sqrt(samples) * moved / (
+            sqrt(2 * pi) * self.white
+        )
 
 
 class FilterBank:
@@ -209,18 +256,27 @@ class FilterBank:
         # D1 has the same width in every filter of a bank only if asked; amplitudes absorb the difference.
         unit = [2.0**f.width * f.grid for f in filters]
         self.direct = np.array([f.direct / u for f, u in zip(filters, unit)])
-        self.taps = np.array([_padded(f.taps, depth) / u for f, u in zip(filters, unit)]).reshape(len(filters), depth)
+        self.taps = np.array(
+            [_padded(f.taps, depth) / u for f, u in zip(filters, unit)]
+        ).reshape(len(filters), depth)
         self.pole = np.array([f.pole for f in filters])
-        self.signal = np.array([_padded(f.signal, reach) for f in filters], dtype=np.int64).reshape(len(filters), reach)
+        self.signal = np.array(
+            [_padded(f.signal, reach) for f in filters], dtype=np.int64
+        ).reshape(len(filters), reach)
         self.outer = _multipliers([f.outer for f in filters])
-        self.inner = (
-            _multipliers([f.inner for f in filters]) if self.coloured else np.zeros((len(filters), 0), np.int64)
-        )
+        if self.coloured:
+            self.inner = _multipliers([f.inner for f in filters])
+        else:
+            self.inner = np.zeros((len(filters), 0), np.int64)
         self.table = filters[0].outer.table
         if any(f.outer.table is not self.table for f in filters):
-            raise ParameterError("all filters of a bank must draw from the standard table; use a finer lattice")
+            raise ParameterError(
+                "all filters of a bank must draw from the standard table; use a finer lattice"
+            )
         self.states = np.zeros((depth, len(filters)))  # w_{k-1}, w_{k-2}, ...
-        self.past = np.zeros((reach - 1, len(filters)), dtype=np.int64)  # readings, newest first
+        self.past = np.zeros(
+            (reach - 1, len(filters)), dtype=np.int64
+        )  # readings, newest first
 
     def __len__(self) -> int:
         return len(self.grid)
@@ -228,7 +284,9 @@ class FilterBank:
     @property
     def words(self) -> int:
         """Table draws per sample and meter."""
-        return int(self.outer.shape[1]) + (int(self.inner.shape[1]) if self.coloured else 0)
+        return int(self.outer.shape[1]) + (
+            int(self.inner.shape[1]) if self.coloured else 0
+        )
 
     def start(self, generator: Generator, rows: Any = slice(None)) -> None:
         """Forget past readings and noise together, and draw stationary filter states."""
@@ -245,7 +303,9 @@ class FilterBank:
                 newest = self.pole[rows] * newest + shocks[depth - 1 - age]
             self.states[age, rows] = newest
 
-    def push(self, steps: Integers, generator: Generator, rows: Any = slice(None)) -> tuple[Integers, Floats]:
+    def push(
+        self, steps: Integers, generator: Generator, rows: Any = slice(None)
+    ) -> tuple[Integers, Floats]:
         """Outputs in units of the grid, and the new filter states w, for readings in units of the input grid."""
         count, meters = steps.shape
         outputs = np.empty((count, meters), dtype=np.int64)
@@ -253,15 +313,23 @@ class FilterBank:
         chunk = max(1, CHUNK_WORDS // max(1, meters * self.words))
         for first in range(0, count, chunk):
             part = slice(first, min(first + chunk, count))
-            outputs[part], states[part] = self._noise(generator, part.stop - first, rows, meters)
+            outputs[part], states[part] = self._noise(
+                generator, part.stop - first, rows, meters
+            )
             outputs[part] += self._filtered(steps[part], rows)
         return outputs, states
 
-    def _noise(self, generator: Generator, count: int, rows: Any, meters: int) -> tuple[Integers, Floats]:
+    def _noise(
+        self, generator: Generator, count: int, rows: Any, meters: int
+    ) -> tuple[Integers, Floats]:
         if not self.coloured:
-            return self._draw(generator, count, rows, meters, self.outer), np.zeros((count, meters))
+            return self._draw(generator, count, rows, meters, self.outer), np.zeros(
+                (count, meters)
+            )
         inner = self.inner.shape[1]
-        words = self.table.draw(count * meters * self.words, generator).reshape(count, meters, self.words)
+        words = self.table.draw(count * meters * self.words, generator).reshape(
+            count, meters, self.words
+        )
         shocks = _combined(words[:, :, :inner], self.inner[rows]).astype(np.float64)
         result = _combined(words[:, :, inner:], self.outer[rows])
         coloured, states = self._coloured(shocks, rows)
@@ -269,16 +337,22 @@ class FilterBank:
         return result, states
 
     def _coloured(self, shocks: Floats, rows: Any) -> tuple[Floats, Floats]:
-        count, depth = len(shocks), len(self.states)
+        count = len(shocks)
+        depth = len(self.states)
         result = self.direct[rows] * shocks
         if depth == 0:
             return result, np.zeros_like(shocks)
-        pole, taps = self.pole[rows], self.taps[rows]
+        pole = self.pole[rows]
+        taps = self.taps[rows]
         states = np.empty((depth + count, shocks.shape[1]))
         states[:depth] = self.states[::-1, rows]
-        if shocks.shape[1] < FEW_METERS:  # one after the other: arrays of few numbers cost more than numbers
+        if (
+            shocks.shape[1] < FEW_METERS
+        ):  # one after the other: arrays of few numbers cost more than numbers
             for meter in range(shocks.shape[1]):
-                states[depth - 1 :, meter] = _recursion(states[depth - 1, meter], float(pole[meter]), shocks[:, meter])
+                states[depth - 1 :, meter] = _recursion(
+                    states[depth - 1, meter], float(pole[meter]), shocks[:, meter]
+                )
         else:
             for k in range(count):
                 np.multiply(pole, states[depth + k - 1], out=states[depth + k])
@@ -289,21 +363,35 @@ class FilterBank:
         return result, states[depth:]
 
     def _filtered(self, steps: Integers, rows: Any) -> Integers:
-        signal, reach = self.signal[rows], len(self.past)
+        signal = self.signal[rows]
+        reach = len(self.past)
         result: Integers = signal[:, 0] * steps
         if reach:
             series = np.concatenate([self.past[::-1, rows], steps])
             for lag in range(1, reach + 1):
-                result += signal[:, lag] * series[reach - lag : reach - lag + len(steps)]
+                result += (
+                    signal[:, lag] * series[reach - lag : reach - lag + len(steps)]
+                )
             self.past[:, rows] = series[: -reach - 1 : -1]
         return result
 
-    def _draw(self, generator: Generator, count: int, rows: Any, meters: int, multipliers: Integers) -> Integers:
+    def _draw(
+        self,
+        generator: Generator,
+        count: int,
+        rows: Any,
+        meters: int,
+        multipliers: Integers,
+    ) -> Integers:
         words = self.table.draw(count * meters * multipliers.shape[1], generator)
-        return _combined(words.reshape(count, meters, multipliers.shape[1]), multipliers[rows])
+        return _combined(
+            words.reshape(count, meters, multipliers.shape[1]), multipliers[rows]
+        )
 
 
-def to_steps(values: Floats, grid: Floats | float, low: float, high: float, substitute: float) -> Integers:
+def to_steps(
+    values: Floats, grid: Floats | float, low: float, high: float, substitute: float
+) -> Integers:
     """Readings on the lattice by the public rule: missing ones replaced, the others clipped, all rounded."""
     known = np.where(np.isnan(values), substitute, np.clip(values, low, high))
     return np.rint(known / grid).astype(np.int64)
@@ -311,7 +399,9 @@ def to_steps(values: Floats, grid: Floats | float, low: float, high: float, subs
 
 def _with_tail(first: float, second: float, root: float, count: int) -> Floats:
     """first, second, second root, second root^2, ..."""
-    return np.concatenate([[first], second * root ** np.arange(max(count - 1, 0))])[:count]
+    return np.concatenate([[first], second * root ** np.arange(max(count - 1, 0))])[
+        :count
+    ]
 
 
 @lru_cache(maxsize=256)
@@ -332,7 +422,13 @@ def _inner(width: int) -> DiscreteGaussian:
 
 def _recursion(start: float, pole: float, shocks: Floats) -> list[float]:
     """w_k = pole w_{k-1} + d_k from w_0 = start on, w_0 included; scipy's filters would take seconds to import."""
-    return list(accumulate(shocks.tolist(), lambda state, shock: pole * state + shock, initial=float(start)))
+    return list(
+        accumulate(
+            shocks.tolist(),
+            lambda state, shock: pole * state + shock,
+            initial=float(start),
+        )
+    )
 
 
 def _combined(words: Integers, multipliers: Integers) -> Integers:
@@ -344,7 +440,9 @@ def _combined(words: Integers, multipliers: Integers) -> Integers:
 
 def _multipliers(laws: Sequence[DiscreteGaussian]) -> Integers:
     longest = max(len(law.multipliers) for law in laws)
-    rows = [[1, *law.multipliers, *[0] * (longest - len(law.multipliers))] for law in laws]
+    rows = [
+        [1, *law.multipliers, *[0] * (longest - len(law.multipliers))] for law in laws
+    ]
     return np.array(rows, dtype=np.int64)
 
 

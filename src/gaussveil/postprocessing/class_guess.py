@@ -13,16 +13,27 @@ import numpy as np
 from scipy.special import gammainc
 
 from gaussveil.postprocessing import shrinkage
-from gaussveil.postprocessing.clipped_moments import mean_gain, mean_square, radius_from_quantile, shape_gain
+from gaussveil.postprocessing.clipped_moments import (
+    mean_gain,
+    mean_square,
+    radius_from_quantile,
+    shape_gain,
+)
 from gaussveil.postprocessing.mixture_model import Parameters
 from gaussveil.typing import Floats
 
-SCALE_RANGE, SCALE_POINTS = 3.0, 121  # logarithms of scales that are weighed against each other
+# logarithms of scales that are weighed against each other
+SCALE_RANGE = 3.0
+SCALE_POINTS = 121
 SCALE_DOUBT = 0.4  # how far the logarithm of a scale is thought to be off
-PRIOR_RECORDS = 4.0  # worth of the pooled histogram, in noise deviations of half its bins
+PRIOR_RECORDS = (
+    4.0  # worth of the pooled histogram, in noise deviations of half its bins
+)
 LEAST_LEFT = 0.8  # of a variance, where the mean's own move is taken out of it
 LEAST_RADIUS = 0.4  # square of a radius, of the variance of its centre's noise
-TAIL_DEVIATIONS = 4.0  # of its noise by which a histogram must exceed a Gaussian's to count
+TAIL_DEVIATIONS = (
+    4.0  # of its noise by which a histogram must exceed a Gaussian's to count
+)
 WEIGHT_CAUTION = 0.5  # noise deviations of its count that lift the weight of a class which seems empty
 
 
@@ -82,7 +93,9 @@ class Guess:
     @property
     def weights(self) -> Floats:
         """Class weights, lifted less than the counts that sums are divided by: a class hardly seen stays small."""
-        kept = shrinkage.positive(self.counts, WEIGHT_CAUTION * np.sqrt(self.count_variances))
+        kept = shrinkage.positive(
+            self.counts, WEIGHT_CAUTION * np.sqrt(self.count_variances)
+        )
         return np.asarray(kept / kept.sum())
 
     @property
@@ -99,17 +112,27 @@ class Guess:
     def with_counts(self, counts: Floats, variance: float) -> tuple[Floats, Floats]:
         """Counts averaged with another noisy count, each weighted by its exactness."""
         precision = 1 / self.count_variances + 1 / variance
-        return (self.counts / self.count_variances + counts / variance) / precision, 1 / precision
+        return (
+            self.counts / self.count_variances + counts / variance
+        ) / precision, 1 / precision
 
 
 def centres_guess(
-    counts: Floats, sums: Floats, scales: tuple[float, float], inner: float, middle: Floats, radius: float
+    counts: Floats,
+    sums: Floats,
+    scales: tuple[float, float],
+    inner: float,
+    middle: Floats,
+    radius: float,
 ) -> Guess:
     """Centres shrunk to the pooled one, from noisy counts and sums in the inner ball about the middle."""
     classes, d = sums.shape
     records = shrinkage.positive(counts, scales[0])
     raw = sums / records[:, None]
-    noise = (scales[1] ** 2 + np.minimum(np.sum(raw**2, axis=1), inner**2) * scales[0] ** 2 / d) / records**2
+    noise = (
+        scales[1] ** 2
+        + np.minimum(np.sum(raw**2, axis=1), inner**2) * scales[0] ** 2 / d
+    ) / records**2
     centres, noise = shrinkage.towards_pool(raw, noise)
     # No clipped record lies outside the inner ball, so no centre does.
     lengths = np.linalg.norm(centres, axis=1, keepdims=True)
@@ -129,15 +152,23 @@ def centres_guess(
 
 def with_radii(guess: Guess, seen: SeenDistances, quantile: float) -> Guess:
     """A quantile of each class's distances, the pooled histogram as a prior; the histograms count records, too."""
-    d, (histogram, scale, edges) = guess.means.shape[1], (seen.counts, seen.scale, seen.edges)
+    d, (histogram, scale, edges) = (
+        guess.means.shape[1],
+        (seen.counts, seen.scale, seen.edges),
+    )
     bins = len(edges)
     together = np.maximum(histogram.sum(axis=0), 0.0)
-    together = together / together.sum() if together.sum() > 0 else np.full(bins, 1 / bins)
+    if together.sum() > 0:
+        together = together / together.sum()
+    else:
+        together = np.full(bins, 1 / bins)
     prior = PRIOR_RECORDS * scale * math.sqrt(bins / 2)
     masses = np.maximum(histogram + prior * together, 0.0) + 1e-9 * prior
     shares = np.cumsum(masses, axis=1) / masses.sum(axis=1, keepdims=True)
     logs = np.log(np.concatenate([[edges[0] / math.sqrt(2)], edges]))
-    radii = np.exp([np.interp(quantile, np.concatenate([[0.0], row]), logs) for row in shares])
+    radii = np.exp(
+        [np.interp(quantile, np.concatenate([[0.0], row]), logs) for row in shares]
+    )
     # Distances are to centres that are off by their noise: no radius is much smaller than that.
     doubt = LEAST_RADIUS * np.trace(guess.mean_noise, axis1=1, axis2=2) / d
     variances = np.maximum(np.square(radii / radius_from_quantile(quantile, d)), doubt)
@@ -158,17 +189,24 @@ def heavy_tails(guess: Guess, radius: float) -> Floats:
     are nearly gamma distributed; what the histogram has above that law, each record moved to the ball, was missed.
     """
     assert guess.distances is not None
-    seen, gaps = guess.distances, guess.means - guess.distances.centres
+    seen = guess.distances
+    gaps = guess.means - guess.distances.centres
     moved = np.einsum("ki,kij,kj->k", gaps, guess.covariances, gaps)
     traces = np.trace(guess.covariances, axis1=1, axis2=2)
     mean = traces + np.sum(gaps**2, axis=1)
     spread = 2 * np.sum(guess.covariances**2, axis=(1, 2)) + 4 * moved
-    below = gammainc((mean**2 / spread)[:, None], seen.edges**2 * (mean / spread)[:, None])
+    below = gammainc(
+        (mean**2 / spread)[:, None], seen.edges**2 * (mean / spread)[:, None]
+    )
     expected = np.diff(below, axis=1, prepend=0.0)
     expected[:, -1] += 1 - below[:, -1]
-    lengths = np.minimum(seen.edges**2 * (0.5 / math.log(2)), radius**2)  # mean square of a bin's logarithmic middle
+    lengths = np.minimum(
+        seen.edges**2 * (0.5 / math.log(2)), radius**2
+    )  # mean square of a bin's logarithmic middle
     excess = (seen.counts / guess.records[:, None] - expected) @ lengths
-    doubt = TAIL_DEVIATIONS * seen.scale / guess.records * float(np.linalg.norm(lengths))
+    doubt = (
+        TAIL_DEVIATIONS * seen.scale / guess.records * float(np.linalg.norm(lengths))
+    )
     believed = 1 - np.square(doubt / np.maximum(excess, doubt))
     return np.asarray(1 + believed * excess / traces)
 
@@ -181,10 +219,17 @@ def refined(guess: Guess, sums: RefinedSums, rho: Floats, pool: bool) -> Guess:
     updated = replace(guess, counts=counts, count_variances=count_variances)
     records = updated.records
     scale = _scales(sums, rho, updated, d)
-    means, mean_noise = _means(sums, guess, records * mean_gain(rho, scale, d), root, inverse)
+    means, mean_noise = _means(
+        sums, guess, records * mean_gain(rho, scale, d), root, inverse
+    )
     shapes = _shapes(sums, records * scale * shape_gain(rho, scale, d), pool)
-    covariances = _about(means - guess.means, _symmetric(scale[:, None, None] * (root @ shapes @ root.mT)))
-    return replace(updated, means=means, mean_noise=mean_noise, covariances=covariances, seen=sums)
+    covariances = _about(
+        means - guess.means,
+        _symmetric(scale[:, None, None] * (root @ shapes @ root.mT)),
+    )
+    return replace(
+        updated, means=means, mean_noise=mean_noise, covariances=covariances, seen=sums
+    )
 
 
 def _scales(sums: RefinedSums, rho: Floats, updated: Guess, d: int) -> Floats:
@@ -199,19 +244,31 @@ def _scales(sums: RefinedSums, rho: Floats, updated: Guess, d: int) -> Floats:
     expected = 1 - mean_square(rho[:, None], np.exp(logs - volumes), d)
     variances = sums.scales.slack**2 + expected**2 * updated.count_variances[:, None]
     gaps = sums.slack[:, None] - updated.records[:, None] * expected
-    beliefs = -(gaps**2) / (2 * variances) - np.log(variances) / 2 - np.square((logs - volumes) / SCALE_DOUBT) / 2
-    return np.asarray(np.exp(shrinkage.shared_prior_means(logs, beliefs) - volumes[:, 0]))
+    beliefs = (
+        -(gaps**2) / (2 * variances)
+        - np.log(variances) / 2
+        - np.square((logs - volumes) / SCALE_DOUBT) / 2
+    )
+    return np.asarray(
+        np.exp(shrinkage.shared_prior_means(logs, beliefs) - volumes[:, 0])
+    )
 
 
-def _means(sums: RefinedSums, guess: Guess, gained: Floats, root: Floats, inverse: Floats) -> tuple[Floats, Floats]:
+def _means(
+    sums: RefinedSums, guess: Guess, gained: Floats, root: Floats, inverse: Floats
+) -> tuple[Floats, Floats]:
     """Means put together with the earlier ones by inverse variances (a Kalman step in whitened coordinates).
 
     A shift larger than both noises explain means that the earlier mean was worse than it was thought to be.
     """
     shift = sums.total / gained[:, None]
-    noise = np.square(sums.scales.total / gained)[:, None, None] * np.eye(root.shape[-1])
+    noise = np.square(sums.scales.total / gained)[:, None, None] * np.eye(
+        root.shape[-1]
+    )
     before = inverse @ guess.mean_noise @ inverse.mT
-    surprise = np.einsum("ki,kij,kj->k", shift, np.linalg.inv(before + noise), shift) / (shift.shape[1] + 1)
+    surprise = np.einsum(
+        "ki,kij,kj->k", shift, np.linalg.inv(before + noise), shift
+    ) / (shift.shape[1] + 1)
     before = np.maximum(surprise, 1.0)[:, None, None] * before
     gain = before @ np.linalg.inv(before + noise)
     means = guess.means + (root @ gain @ shift[..., None])[..., 0]
@@ -220,9 +277,13 @@ def _means(sums: RefinedSums, guess: Guess, gained: Floats, root: Floats, invers
 
 def _about(moved: Floats, second: Floats) -> Floats:
     """Second moments about means that have since moved so far, as ones about where they are now."""
-    part = np.einsum("ki,ki->k", moved, np.linalg.solve(second, moved[..., None])[..., 0])
+    part = np.einsum(
+        "ki,ki->k", moved, np.linalg.solve(second, moved[..., None])[..., 0]
+    )
     taken = np.minimum(1.0, (1 - LEAST_LEFT) / np.maximum(part, 1e-300))
-    return np.asarray(second - taken[:, None, None] * moved[:, :, None] * moved[:, None, :])
+    return np.asarray(
+        second - taken[:, None, None] * moved[:, :, None] * moved[:, None, :]
+    )
 
 
 def _symmetric(matrices: Floats) -> Floats:
@@ -234,12 +295,16 @@ def _shapes(sums: RefinedSums, gained: Floats, pool: bool) -> Floats:
     raw = sums.shape / gained[:, None, None]
     d = raw.shape[-1]
     variances = np.square(sums.scales.shape / gained)
-    shared, shared_variance = np.zeros((d, d)), 0.0
+    shared = np.zeros((d, d))
+    shared_variance = 0.0
     if pool or len(raw) == 1:
         weights = 1 / variances
         together = np.tensordot(weights / weights.sum(), raw, axes=1)
         shared, left = shrinkage.denoised(together, float(1 / weights.sum()))
         shared_variance = left / float(weights.sum())
-    kept = shrinkage.shape_factors(raw - shared, variances) if len(raw) > 1 else np.zeros(1)
+    if len(raw) > 1:
+        kept = shrinkage.shape_factors(raw - shared, variances)
+    else:
+        kept = np.zeros(1)
     estimate = np.eye(d) + shared + kept[:, None, None] * (raw - shared)
     return shrinkage.lifted(estimate, kept * variances + shared_variance + 1e-4)

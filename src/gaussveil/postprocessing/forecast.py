@@ -39,7 +39,10 @@ class PrivateForecast:
 
     def columns(self) -> dict[str, NDArray[np.generic]]:
         """Columns of a table: time, row (of a whole cluster), kw, lower_kw, upper_kw, log_kw."""
-        numbers = {name: getattr(self, name).ravel() for name in ("kw", "lower_kw", "upper_kw", "log_kw")}
+        numbers = {
+            name: getattr(self, name).ravel()
+            for name in ("kw", "lower_kw", "upper_kw", "log_kw")
+        }
         if self.log_kw.ndim == 1:
             return {"time": self.times, **numbers}
         count = len(self.log_kw)
@@ -62,17 +65,23 @@ class PowerScale:
     variance: Floats
 
     @classmethod
-    def of(cls, plain: Floats, noisy: Floats, own: Floats, noise: Floats, error: Floats) -> PowerScale:
+    def of(
+        cls, plain: Floats, noisy: Floats, own: Floats, noise: Floats, error: Floats
+    ) -> PowerScale:
         """From the cluster's f and c, and the variances of q, n and e, one row per household."""
         expected = logsumexp(plain + (own + error) / 2, axis=0)
         bias = np.mean(noisy - plain, axis=0)
         apart = np.mean((noisy - plain - bias) ** 2 + noise + error, axis=0)
         return cls(expected - logsumexp(noisy + (own + noise) / 2, axis=0), bias, apart)
 
-    def forecast(self, log_kw: Floats, times: Times, coverage: float) -> PrivateForecast:
+    def forecast(
+        self, log_kw: Floats, times: Times, coverage: float
+    ) -> PrivateForecast:
         """The receiver's forecast; a function of the release and of the cluster's moments only."""
         reach = float(ndtri((1 + coverage) / 2)) * np.sqrt(self.variance)
-        with np.errstate(over="ignore"):  # noise of many logs may leave the range of floats: infinity is honest
+        with np.errstate(
+            over="ignore"
+        ):  # noise of many logs may leave the range of floats: infinity is honest
             return PrivateForecast(
                 times=times,
                 log_kw=log_kw,

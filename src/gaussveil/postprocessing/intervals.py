@@ -33,7 +33,9 @@ class Interval:
 
     def clipped(self, low: float, high: float) -> Interval:
         """The same within what is possible."""
-        value, lower, upper = (np.clip(one, low, high) for one in (self.value, self.low, self.high))
+        value, lower, upper = (
+            np.clip(one, low, high) for one in (self.value, self.low, self.high)
+        )
         return Interval(value, self.deviation, lower, upper)
 
     def adding_up(self) -> Interval:
@@ -43,11 +45,18 @@ class Interval:
 
     def moved(self, value: Floats) -> Interval:
         """Another value, not negative; the interval reaches as far."""
-        return Interval(value, self.deviation, np.clip(self.low, 0.0, value), np.maximum(self.high, value))
+        return Interval(
+            value,
+            self.deviation,
+            np.clip(self.low, 0.0, value),
+            np.maximum(self.high, value),
+        )
 
     def shifted(self, offset: float | Floats, factor: float) -> Interval:
         """offset + factor * estimate, factor > 0."""
-        value, low, high = (offset + factor * one for one in (self.value, self.low, self.high))
+        value, low, high = (
+            offset + factor * one for one in (self.value, self.low, self.high)
+        )
         return Interval(value, factor * self.deviation, low, high)
 
 
@@ -84,7 +93,9 @@ class Noisy:
     """Within how many deviations 95 % of the noise lie."""
 
     @classmethod
-    def of(cls, value: Floats, variances: Variances, total: bool, z: float = Z) -> Noisy:
+    def of(
+        cls, value: Floats, variances: Variances, total: bool, z: float = Z
+    ) -> Noisy:
         """One number per group, and the total of all."""
         count = len(value)
         spread = np.full(count, variances.one)
@@ -95,27 +106,44 @@ class Noisy:
 
     def estimate(self, factor: float = 1.0) -> Interval:
         """The numbers themselves, times a positive factor."""
-        return Interval.about(factor * self.value, factor * np.sqrt(self.variance), self.z)
+        return Interval.about(
+            factor * self.value, factor * np.sqrt(self.variance), self.z
+        )
 
 
-def weighed(one: tuple[Floats, Variances], other: tuple[Floats, Variances]) -> tuple[Floats, Variances]:
+def weighed(
+    one: tuple[Floats, Variances], other: tuple[Floats, Variances]
+) -> tuple[Floats, Variances]:
     """The best of two independent measurements of all groups: their common part and the rest each by its variances."""
     (value, first), (again, second) = one, other
-    count, gap = len(value), again - value
+    count = len(value)
+    gap = again - value
     common, further = (v.own + count * v.shared for v in (first, second))
-    value = value + first.own / (first.own + second.own) * (gap - gap.mean()) + common / (common + further) * gap.mean()
+    value = (
+        value
+        + first.own / (first.own + second.own) * (gap - gap.mean())
+        + common / (common + further) * gap.mean()
+    )
     own = first.own * second.own / (first.own + second.own)
-    return value, Variances(own, max(common * further / (common + further) - own, 0.0) / count)
+    return value, Variances(
+        own, max(common * further / (common + further) - own, 0.0) / count
+    )
 
 
 def ratio(
-    top: Floats, top_variance: Floats, below: Floats, below_variance: Floats, limit: float = 1.0, z: float = Z
+    top: Floats,
+    top_variance: Floats,
+    below: Floats,
+    below_variance: Floats,
+    limit: float = 1.0,
+    z: float = Z,
 ) -> Interval:
     """Fieller's interval of a ratio known to lie within [-limit, limit], of two independent noisy numbers."""
     sure = np.maximum(below, np.sqrt(below_variance))
     value = np.clip(top / sure, -limit, limit)
     a = below**2 - z**2 * below_variance
-    b, c = top * below, top**2 - z**2 * top_variance
+    b = top * below
+    c = top**2 - z**2 * top_variance
     known = (a > 0) & (below > 0)
     safe = np.where(known, a, 1.0)
     root = np.sqrt(np.maximum(b * b - safe * c, 0.0)) / safe
@@ -136,18 +164,31 @@ class Cumulative:
     @classmethod
     def of(cls, bins: Floats, scale: Floats) -> Cumulative:
         """From noisy counts of bins."""
-        sums = np.array([scipy.optimize.isotonic_regression(row).x for row in np.cumsum(bins, axis=1)])
+        sums = np.array(
+            [
+                scipy.optimize.isotonic_regression(row).x
+                for row in np.cumsum(bins, axis=1)
+            ]
+        )
         root = np.cumsum(np.linalg.cholesky(prefix_noise(bins.shape[1])), axis=0)
         return cls(np.maximum(sums, 0.0), scale, root)
 
     @property
     def totals(self) -> Floats:
         """Rows of each group, kept positive."""
-        return np.asarray(np.maximum(self.sums[:, -1], np.sqrt(self.scale) * np.linalg.norm(self.root[-1])))
+        return np.asarray(
+            np.maximum(
+                self.sums[:, -1], np.sqrt(self.scale) * np.linalg.norm(self.root[-1])
+            )
+        )
 
     def share(self, place: int) -> Interval:
         """Share of the rows at or below an edge."""
         value = (self.sums[:, place] / self.totals).clip(0.0, 1.0)
-        rows = self.root[None] - np.reshape(value, (-1, 1, 1)) * self.root[-1]  # cumulative count - share * total
+        rows = (
+            self.root[None] - np.reshape(value, (-1, 1, 1)) * self.root[-1]
+        )  # cumulative count - share * total
         deviation = np.sqrt(self.scale)[:, None] * np.linalg.norm(rows, axis=2)
-        return Interval.about(value, deviation[:, place] / self.totals).clipped(0.0, 1.0)
+        return Interval.about(value, deviation[:, place] / self.totals).clipped(
+            0.0, 1.0
+        )

@@ -27,7 +27,9 @@ from gaussveil.postprocessing.public_features import hardened, summed, well_shap
 from gaussveil.postprocessing.shrinkage import positive
 from gaussveil.typing import Floats, Integers
 
-TRIAL_ROUNDS, EM_ROUNDS, NAMING_ROUNDS = 25, 200, 100
+TRIAL_ROUNDS = 25
+EM_ROUNDS = 200
+NAMING_ROUNDS = 100
 FOLLOWED = 4  # starts that are followed to their ends
 SAME_END = 0.02  # ends whose log-likelihoods differ by less are one
 LAST_RECORDS = 1e-3  # worth of the pooled covariance in a released class, where records are many for the columns
@@ -43,7 +45,11 @@ class NoisyTable:
 
     def log_likelihood(self, shares: Floats) -> float:
         """Of the noisy counts where the records are shared out so, up to a constant."""
-        return -float(np.abs(self.noisy - summed(self.cells, shares).T).sum()) * self.epsilon / 2
+        return (
+            -float(np.abs(self.noisy - summed(self.cells, shares).T).sum())
+            * self.epsilon
+            / 2
+        )
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,9 @@ class Answers:
         """Answers that are the label with probability `keep`, and each other class with probability `other`."""
         return cls(
             (np.eye(classes)[answers] - other) / (keep - other),
-            np.where(answers[:, None] == np.arange(classes), math.log(keep), math.log(other)),
+            np.where(
+                answers[:, None] == np.arange(classes), math.log(keep), math.log(other)
+            ),
             math.sqrt(len(answers) * other * (1 - other)) / (keep - other),
         )
 
@@ -77,7 +85,9 @@ def believed(noisy: Floats, counts: Floats, least: float) -> Floats:
     return np.asarray(kept)
 
 
-def starting_points(rows: Floats, answers: Answers, found: Sequence[Floats]) -> list[Parameters]:
+def starting_points(
+    rows: Floats, answers: Answers, found: Sequence[Floats]
+) -> list[Parameters]:
     """Where EM begins: unbiased class means, and mixtures fitted to the features whose components get classes' names.
 
     The likelihood has several maxima, and a start from the labels alone often ends in a wrong one; components of the
@@ -93,13 +103,20 @@ def starting_points(rows: Floats, answers: Answers, found: Sequence[Floats]) -> 
     for parts in found:
         cells = hardened(parts)
         for evidence in (answers.log_label, answers.unbiased):
-            starts.append(from_cells(rows, cells, named_each(summed(cells, evidence)).T))
-        starts.append(moments(rows, doubted(parts @ _named_softly(parts, answers.log_label))))
+            starts.append(
+                from_cells(rows, cells, named_each(summed(cells, evidence)).T)
+            )
+        starts.append(
+            moments(rows, doubted(parts @ _named_softly(parts, answers.log_label)))
+        )
     return starts
 
 
 def likely_classes(
-    rows: Floats, answers: Answers, starts: list[Parameters], table: NoisyTable | None = None
+    rows: Floats,
+    answers: Answers,
+    starts: list[Parameters],
+    table: NoisyTable | None = None,
 ) -> Parameters:
     """Every start is followed for some rounds, under its own names and the best ones; the best to their ends.
 
@@ -107,12 +124,18 @@ def likely_classes(
     of their class moments is nearer the truth than either.
     """
 
-    def followed(begun: list[Parameters], rounds: int) -> list[tuple[float, Parameters]]:
+    def followed(
+        begun: list[Parameters], rounds: int
+    ) -> list[tuple[float, Parameters]]:
         ends = []
         for start in begun:
-            likelihood, end = expectation_maximisation(rows, answers.log_label, start, rounds)
+            likelihood, end = expectation_maximisation(
+                rows, answers.log_label, start, rounds
+            )
             if table is not None:
-                likelihood += table.log_likelihood(posterior_shares(answers.log_label + log_joint(rows, *end)))
+                likelihood += table.log_likelihood(
+                    posterior_shares(answers.log_label + log_joint(rows, *end))
+                )
             ends.append((likelihood, end))
         return sorted(ends, key=lambda pair: -pair[0])
 
@@ -122,24 +145,38 @@ def likely_classes(
     renamed = [_renamed(rows, answers, end, table) for end in tried]
     best = followed(tried[:FOLLOWED] + renamed, TRIAL_ROUNDS)[:FOLLOWED]
     ends = _distinct(followed([end for _, end in best], EM_ROUNDS))
-    shares = [posterior_shares(answers.log_label + log_joint(rows, *end)) for _, end in ends]
+    shares = [
+        posterior_shares(answers.log_label + log_joint(rows, *end)) for _, end in ends
+    ]
     chances = softmax(np.array([likelihood for likelihood, _ in ends]))
     shaped = well_shaped(len(rows), answers.unbiased.shape[1], rows.shape[1])
-    return moments(rows, np.tensordot(chances, np.stack(shares), 1), LAST_RECORDS if shaped else PRIOR_RECORDS)
+    return moments(
+        rows,
+        np.tensordot(chances, np.stack(shares), 1),
+        LAST_RECORDS if shaped else PRIOR_RECORDS,
+    )
 
 
 def _distinct(ends: list[tuple[float, Parameters]]) -> list[tuple[float, Parameters]]:
     """One of each group of ends that starts share; they come in order of likelihood."""
-    return [end for place, end in enumerate(ends) if place == 0 or ends[place - 1][0] - end[0] > SAME_END]
+    return [
+        end
+        for place, end in enumerate(ends)
+        if place == 0 or ends[place - 1][0] - end[0] > SAME_END
+    ]
 
 
-def _renamed(rows: Floats, answers: Answers, found: Parameters, table: NoisyTable | None) -> Parameters:
+def _renamed(
+    rows: Floats, answers: Answers, found: Parameters, table: NoisyTable | None
+) -> Parameters:
     """The same Gaussians under the names that fit answers and table best: one name each, so evidence adds up."""
     shares = posterior_shares(log_joint(rows, *found))  # of the features alone
     evidence = shares.T @ answers.log_label
     if table is not None:
         counts = summed(table.cells, shares).T
-        evidence -= np.abs(counts[:, None] - table.noisy[None]).sum(axis=2) * table.epsilon / 2
+        evidence -= (
+            np.abs(counts[:, None] - table.noisy[None]).sum(axis=2) * table.epsilon / 2
+        )
     order = linear_sum_assignment(-evidence.T)[1]
     return found[0][order], found[1][order], found[2][order]
 
@@ -163,5 +200,7 @@ def _named_softly(parts: Floats, log_label: Floats) -> Floats:
         joint = (parts @ names) * label
         # each record's doubt is shared among its components as their names explain its answer
         names = names * (parts.T @ (label / joint.sum(axis=1, keepdims=True)))
-        names /= np.maximum(names.sum(axis=1, keepdims=True), 1e-300)  # of a component without records nothing is left
+        names /= np.maximum(
+            names.sum(axis=1, keepdims=True), 1e-300
+        )  # of a component without records nothing is left
     return np.asarray(names)

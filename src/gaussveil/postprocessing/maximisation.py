@@ -19,23 +19,32 @@ def expectation_maximisation(
     rows: Floats, offsets: Floats, start: Parameters, rounds: int, weighted: bool = True
 ) -> tuple[float, Parameters]:
     """Log-likelihood and parameters; `offsets` is what is known of every record's class beside its features."""
-    parameters, reached = start, -math.inf
+    parameters = start
+    reached = -math.inf
     even = np.ones(offsets.shape[1])
     for _ in range(rounds):
-        joint = offsets + log_joint(rows, parameters[0] if weighted else even, *parameters[1:])
+        joint = offsets + log_joint(
+            rows, parameters[0] if weighted else even, *parameters[1:]
+        )
         top = joint.max(axis=1, keepdims=True)
         shares = np.exp(joint - top)
         total = shares.sum(axis=1, keepdims=True)
         likelihood = float(np.sum(np.log(total) + top))
         if abs(likelihood - reached) < 1e-3:
             break
-        parameters, reached = moments(rows, shares / total), likelihood
+        parameters = moments(rows, shares / total)
+        reached = likelihood
     return reached, parameters
 
 
-def from_cells(rows: Floats, cells: Integers, shares: Floats, doubt: float = START_DOUBT) -> Parameters:
+def from_cells(
+    rows: Floats, cells: Integers, shares: Floats, doubt: float = START_DOUBT
+) -> Parameters:
     """Moments where every record is shared out as its cell is (classes x cells)."""
-    return moments(rows, doubted((shares / np.maximum(shares.sum(axis=0), 1e-9))[:, cells].T, doubt))
+    return moments(
+        rows,
+        doubted((shares / np.maximum(shares.sum(axis=0), 1e-9))[:, cells].T, doubt),
+    )
 
 
 def doubted(shares: Floats, doubt: float = START_DOUBT) -> Floats:
@@ -48,10 +57,14 @@ def posterior_shares(joint: Floats) -> Floats:
     return np.asarray(np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
 
 
-def log_joint(rows: Floats, weights: Floats, means: Floats, covariances: Floats) -> Floats:
+def log_joint(
+    rows: Floats, weights: Floats, means: Floats, covariances: Floats
+) -> Floats:
     """Log density of every row with each class, up to a constant: N x K."""
     factors = np.linalg.cholesky(covariances)
-    logs = np.log(np.maximum(weights, 1e-300)) - np.sum(np.log(np.einsum("kii->ki", factors)), axis=1)
+    logs = np.log(np.maximum(weights, 1e-300)) - np.sum(
+        np.log(np.einsum("kii->ki", factors)), axis=1
+    )
     result = np.empty((len(rows), len(weights)))
     for k, inverse in enumerate(np.linalg.inv(factors)):
         standard = (rows - means[k]) @ inverse.T
@@ -59,11 +72,18 @@ def log_joint(rows: Floats, weights: Floats, means: Floats, covariances: Floats)
     return result
 
 
-def moments(rows: Floats, shares: Floats, borrowed: float = PRIOR_RECORDS) -> Parameters:
+def moments(
+    rows: Floats, shares: Floats, borrowed: float = PRIOR_RECORDS
+) -> Parameters:
     """Weighted moments; every class borrows the pooled covariance, worth so many records."""
     counts = shares.sum(axis=0) + 1e-9
     means = (shares.T @ rows) / counts[:, None]
-    scatter = np.stack([(rows - mean).T @ ((rows - mean) * part[:, None]) for mean, part in zip(means, shares.T)])
+    scatter = np.stack(
+        [
+            (rows - mean).T @ ((rows - mean) * part[:, None])
+            for mean, part in zip(means, shares.T)
+        ]
+    )
     pool = scatter.sum(axis=0) / len(rows)
     pool = pool + 1e-9 * (np.trace(pool) / len(pool) + 1e-12) * np.eye(len(pool))
     covariances = (scatter + borrowed * pool) / (counts + borrowed)[:, None, None]

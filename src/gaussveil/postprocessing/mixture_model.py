@@ -20,7 +20,10 @@ from gaussveil.accounting.canonical import fields, parse_json
 from gaussveil.accounting.certificates.certificate import Certificate
 from gaussveil.errors import FormatError, InputError, ParameterError, ShapeError
 from gaussveil.files import write_whole
-from gaussveil.postprocessing.clipped_moments import gaussian_divergence, weights_divergence
+from gaussveil.postprocessing.clipped_moments import (
+    gaussian_divergence,
+    weights_divergence,
+)
 from gaussveil.typing import Floats
 
 Parameters = tuple[Floats, Floats, Floats]
@@ -29,7 +32,16 @@ Parameters = tuple[Floats, Floats, Floats]
 FORMAT = "gaussveil mixture"
 VERSION = 2  # the first had neither label nor log
 LARGEST_FILE = 2**28  # characters; ten classes in a thousand columns take a fifth of it
-_FIELDS = ("format", "version", "columns", "classes", "weights", "means", "covariances", "certificate")
+_FIELDS = (
+    "format",
+    "version",
+    "columns",
+    "classes",
+    "weights",
+    "means",
+    "covariances",
+    "certificate",
+)
 _NEWER = ("label", "log")
 
 
@@ -48,18 +60,36 @@ class MixtureModel:
     """Smallest value of a column where the Gaussians are those of logarithms."""
 
     def __post_init__(self) -> None:
-        k, d = len(self.classes), len(self.columns)
-        for name, shape in (("weights", (k,)), ("means", (k, d)), ("covariances", (k, d, d))):
+        k = len(self.classes)
+        d = len(self.columns)
+        for name, shape in (
+            ("weights", (k,)),
+            ("means", (k, d)),
+            ("covariances", (k, d, d)),
+        ):
             found = np.array(getattr(self, name), dtype=np.float64)
             if found.shape != shape or not np.isfinite(found).all():
-                raise ShapeError(f"{name} must be finite and of shape {shape}. Got shape {found.shape}.")
+                raise ShapeError(
+                    f"{name} must be finite and of shape {shape}. Got shape {found.shape}."
+                )
             found.setflags(write=False)
             object.__setattr__(self, name, found)
-        if not (self.weights >= 0).all() or not math.isclose(float(self.weights.sum()), 1.0, abs_tol=1e-6):
+        if not (self.weights >= 0).all() or not math.isclose(
+            float(self.weights.sum()), 1.0, abs_tol=1e-6
+        ):
             raise ParameterError("weights must not be negative and must sum to one.")
-        if k == 0 or d == 0 or len(set(self.classes)) != k or len(set(self.columns)) != d:
-            raise ParameterError("a mixture needs at least one class and one column, all of them distinct.")
-        gaps = np.abs(self.covariances - np.swapaxes(self.covariances, 1, 2)).max(axis=(1, 2))
+        if (
+            k == 0
+            or d == 0
+            or len(set(self.classes)) != k
+            or len(set(self.columns)) != d
+        ):
+            raise ParameterError(
+                "a mixture needs at least one class and one column, all of them distinct."
+            )
+        gaps = np.abs(self.covariances - np.swapaxes(self.covariances, 1, 2)).max(
+            axis=(1, 2)
+        )
         if not (gaps <= 1e-9 * np.abs(self.covariances).max(axis=(1, 2))).all():
             raise ParameterError("covariances must be symmetric.")
         if not _positive_definite(self.covariances):
@@ -73,21 +103,34 @@ class MixtureModel:
         Of the logarithms of a row, where the model is one of logarithms.
         """
         rows = np.asarray(values, dtype=np.float64)
-        rows = rows if self.log is None else np.log(np.maximum(rows, self.log))
+        if self.log is not None:
+            rows = np.log(np.maximum(rows, self.log))
         if rows.ndim != 2 or rows.shape[1] != len(self.columns):
-            raise ShapeError(f"values must have {len(self.columns)} columns. Got shape {rows.shape}.")
+            raise ShapeError(
+                f"values must have {len(self.columns)} columns. Got shape {rows.shape}."
+            )
         with np.errstate(divide="ignore"):
-            result = np.broadcast_to(np.log(self.weights), (len(rows), len(self.classes))).copy()
+            result = np.broadcast_to(
+                np.log(self.weights), (len(rows), len(self.classes))
+            ).copy()
         all_known = ~np.isnan(rows)
-        patterns, which = all_known[:1], np.zeros(len(rows), dtype=np.intp)
+        patterns = all_known[:1]
+        which = np.zeros(len(rows), dtype=np.intp)
         if not all_known.all():
             patterns, which = np.unique(all_known, axis=0, return_inverse=True)
         for place, known in enumerate(patterns):
             chosen = which.ravel() == place
             part = rows[np.ix_(chosen, known)]
-            for k, factor in enumerate(np.linalg.cholesky(self.covariances[:, known][:, :, known])):
-                standard = solve_triangular(factor, (part - self.means[k, known]).T, lower=True)
-                size = np.sum(np.log(np.diagonal(factor))) + len(factor) * math.log(2 * math.pi) / 2
+            for k, factor in enumerate(
+                np.linalg.cholesky(self.covariances[:, known][:, :, known])
+            ):
+                standard = solve_triangular(
+                    factor, (part - self.means[k, known]).T, lower=True
+                )
+                size = (
+                    np.sum(np.log(np.diagonal(factor)))
+                    + len(factor) * math.log(2 * math.pi) / 2
+                )
                 result[chosen, k] -= size + np.sum(standard**2, axis=0) / 2
         return result
 
@@ -101,10 +144,15 @@ class MixtureModel:
         with np.errstate(under="ignore"):
             return np.asarray(np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
 
-    def sample(self, count: int, seed: int | np.random.Generator | None = None) -> tuple[Floats, NDArray[np.int64]]:
+    def sample(
+        self, count: int, seed: int | np.random.Generator | None = None
+    ) -> tuple[Floats, NDArray[np.int64]]:
         """Rows drawn from the model and the indices of their classes. Free: it is post-processing of the release."""
-        size, generator = checks.whole("count", count), np.random.default_rng(seed)
-        index = generator.choice(len(self.weights), size=size, p=self.weights / self.weights.sum())
+        size = checks.whole("count", count)
+        generator = np.random.default_rng(seed)
+        index = generator.choice(
+            len(self.weights), size=size, p=self.weights / self.weights.sum()
+        )
         factors = np.linalg.cholesky(self.covariances)
         standard = generator.standard_normal((size, len(self.columns)))
         rows = self.means[index] + np.einsum("nij,nj->ni", factors[index], standard)
@@ -112,23 +160,39 @@ class MixtureModel:
 
     def joint_divergence(self, other: MixtureModel) -> float:
         """KL(self || other) of (row, class) in closed form: the papers' figure of merit."""
-        parts = gaussian_divergence(self.means, self.covariances, other.means, other.covariances)
-        return weights_divergence(self.weights, other.weights) + float(self.weights @ parts)
+        parts = gaussian_divergence(
+            self.means, self.covariances, other.means, other.covariances
+        )
+        return weights_divergence(self.weights, other.weights) + float(
+            self.weights @ parts
+        )
 
-    def divergence(self, other: MixtureModel, draws: int = 20_000, seed: int = 0) -> tuple[float, float]:
+    def divergence(
+        self, other: MixtureModel, draws: int = 20_000, seed: int = 0
+    ) -> tuple[float, float]:
         """KL(self || other) of the rows alone, by Monte Carlo, and its standard error."""
         rows, _ = self.sample(draws, seed)
         ratios = self.log_density(rows) - other.log_density(rows)
         return float(ratios.mean()), float(ratios.std(ddof=1) / math.sqrt(draws))
 
     @classmethod
-    def fitted(cls, values: Floats, codes: NDArray[np.int64], classes: Sequence[Any]) -> MixtureModel:
+    def fitted(
+        cls, values: Floats, codes: NDArray[np.int64], classes: Sequence[Any]
+    ) -> MixtureModel:
         """The non-private maximum-likelihood fit (GMM paper, eq. 2). For studies: it protects nobody."""
         groups = [values[codes == k] for k in range(len(classes))]
         weights = np.array([len(group) for group in groups]) / max(len(values), 1)
         means = np.stack([group.mean(axis=0) for group in groups])
-        covariances = np.stack([np.atleast_2d(np.cov(group.T, bias=True)) for group in groups])
-        return cls(weights, means, covariances, tuple(classes), tuple(f"x{j}" for j in range(values.shape[1])))
+        covariances = np.stack(
+            [np.atleast_2d(np.cov(group.T, bias=True)) for group in groups]
+        )
+        return cls(
+            weights,
+            means,
+            covariances,
+            tuple(classes),
+            tuple(f"x{j}" for j in range(values.shape[1])),
+        )
 
     def to_dict(self) -> dict[str, object]:
         """Plain JSON values; floats survive exactly."""
@@ -136,18 +200,27 @@ class MixtureModel:
             "format": FORMAT,
             "version": VERSION,
             "columns": list(self.columns),
-            "classes": [value.item() if isinstance(value, np.generic) else value for value in self.classes],
+            "classes": [
+                value.item() if isinstance(value, np.generic) else value
+                for value in self.classes
+            ],
             "weights": self.weights.tolist(),
             "means": self.means.tolist(),
             "covariances": self.covariances.tolist(),
-            "certificate": None if self.certificate is None else self.certificate.to_dict(),
+            "certificate": None
+            if self.certificate is None
+            else self.certificate.to_dict(),
             "label": self.label,
             "log": self.log,
         }
 
     def released_document(self) -> dict[str, object]:
         """All that the model file holds beside the certificate, which carries the digest of it."""
-        return {name: value for name, value in self.to_dict().items() if name != "certificate"}
+        return {
+            name: value
+            for name, value in self.to_dict().items()
+            if name != "certificate"
+        }
 
     def to_json(self) -> str:
         """The model file's text."""
@@ -158,31 +231,65 @@ class MixtureModel:
         """Inverse of `to_json`; refuses what is no model of this version, whatever it is instead."""
         what = "a mixture model"
         if len(body) > LARGEST_FILE:
-            raise FormatError(f"{what} must be a file of at most {LARGEST_FILE >> 20} MiB")
+            raise FormatError(
+                f"{what} must be a file of at most {LARGEST_FILE >> 20} MiB"
+            )
         found = fields(parse_json(body, what), what, ("format", "version"))
         if found["format"] != FORMAT:
             raise FormatError(f"the file is not a {FORMAT!r} file")
         if type(found["version"]) is not int or not 1 <= found["version"] <= VERSION:
-            raise FormatError(f"a mixture model of version {VERSION} or earlier is needed. Got {found['version']!r}.")
+            raise FormatError(
+                f"a mixture model of version {VERSION} or earlier is needed. Got {found['version']!r}."
+            )
         known = _FIELDS if found["version"] == 1 else (*_FIELDS, *_NEWER)
         found = fields(found, what, known)
         unknown = [name for name in found if name not in known]
         if unknown:
             raise FormatError(f"{what} has a field that nobody reads: {unknown[0]!r}")
-        classes, columns, note = found["classes"], found["columns"], found["certificate"]
-        if not isinstance(classes, list) or not all(isinstance(name, str | int | float) for name in classes):
+        classes = found["classes"]
+        columns = found["columns"]
+        note = found["certificate"]
+        if not isinstance(classes, list) or not all(
+            isinstance(name, str | int | float) for name in classes
+        ):
             raise FormatError(f"{what} needs 'classes' as a list of text or numbers")
-        if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+        if not isinstance(columns, list) or not all(
+            isinstance(name, str) for name in columns
+        ):
             raise FormatError(f"{what} needs 'columns' as a list of text")
-        label, log = found.get("label", "class"), found.get("log")
-        if not isinstance(label, str) or isinstance(log, bool) or not isinstance(log, int | float | None):
-            raise FormatError(f"{what} needs 'label' as text and 'log' as a number or null")
+        label = found.get("label", "class")
+        log = found.get("log")
+        if (
+            not isinstance(label, str)
+            or isinstance(log, bool)
+            or not isinstance(log, int | float | None)
+        ):
+            raise FormatError(
+                f"{what} needs 'label' as text and 'log' as a number or null"
+            )
         try:
-            weights, means, covariances = (_numbers(found[name], name) for name in ("weights", "means", "covariances"))
-            certificate = None if note is None else Certificate.from_dict(note)
-            return cls(weights, means, covariances, tuple(classes), tuple(columns), certificate, label, log)
+            weights, means, covariances = (
+                _numbers(found[name], name)
+                for name in ("weights", "means", "covariances")
+            )
+            if note is None:
+                certificate = None
+            else:
+                certificate = Certificate.from_dict(note)
+            return cls(
+                weights,
+                means,
+                covariances,
+                tuple(classes),
+                tuple(columns),
+                certificate,
+                label,
+                log,
+            )
         except InputError as error:
-            raise FormatError(f"the mixture model could not be read: {error}") from error
+            raise FormatError(
+                f"the mixture model could not be read: {error}"
+            ) from error
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the model file."""
@@ -195,7 +302,9 @@ class MixtureModel:
             with Path(path).open(encoding="utf-8") as stream:
                 return cls.from_json(stream.read(LARGEST_FILE + 1))
         except (OSError, UnicodeDecodeError) as error:
-            raise FormatError(f"the mixture model {path} cannot be read: {error}") from error
+            raise FormatError(
+                f"the mixture model {path} cannot be read: {error}"
+            ) from error
 
 
 def _positive_definite(matrices: Floats) -> bool:
@@ -213,5 +322,7 @@ def _numbers(value: object, name: str) -> Floats:
     except ValueError:
         found = np.array(None)  # lists of different lengths
     if not isinstance(value, list) or found.dtype.kind not in "iuf":
-        raise FormatError(f"a mixture model needs {name!r} as nested lists of numbers of one length")
+        raise FormatError(
+            f"a mixture model needs {name!r} as nested lists of numbers of one length"
+        )
     return found.astype(np.float64)

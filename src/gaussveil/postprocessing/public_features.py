@@ -18,10 +18,15 @@ from gaussveil.postprocessing.mixture_model import Parameters
 from gaussveil.typing import Floats, Integers
 
 WELL_SHAPED = 2.0  # records of a class per squared column
-FEATURE_STARTS, MOST_FITTED, FEATURE_ROUNDS = 5, 20_000, 200  # of a mixture of the features alone
+# of a mixture of the features alone
+FEATURE_STARTS = 5
+MOST_FITTED = 20_000
+FEATURE_ROUNDS = 200
 MOST_REMEMBERED = 1 << 20  # bytes of features
 Found = TypeVar("Found")
-LARGEST_EXPONENT = 400  # squares of features and of their inverses stay far inside the range of floats
+LARGEST_EXPONENT = (
+    400  # squares of features and of their inverses stay far inside the range of floats
+)
 
 
 def well_shaped(size: int, classes: int, dimension: int) -> bool:
@@ -50,7 +55,9 @@ def _nearest_clusters(rows: Floats, count: int) -> Integers:
     standard = standardised(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = KMeans(max(1, min(count, len(rows) // 4)), n_init=3, random_state=0).fit_predict(standard)
+        found = KMeans(
+            max(1, min(count, len(rows) // 4)), n_init=3, random_state=0
+        ).fit_predict(standard)
     return np.asarray(np.unique(found, return_inverse=True)[1], dtype=np.int64)
 
 
@@ -68,7 +75,12 @@ def _once(search: Callable[[Floats, int], Found], rows: Floats, count: int) -> F
 
 
 @lru_cache(maxsize=16)
-def _remembered(search: Callable[[Floats, int], Any], content: bytes, shape: tuple[int, int], count: int) -> Any:
+def _remembered(
+    search: Callable[[Floats, int], Any],
+    content: bytes,
+    shape: tuple[int, int],
+    count: int,
+) -> Any:
     """Features that no adjacency protects: a second release of other labels need not search again."""
     found = search(np.frombuffer(content).reshape(shape), count)
     if isinstance(found, np.ndarray):
@@ -84,7 +96,12 @@ def _components(rows: Floats, count: int) -> Floats:
         warnings.simplefilter("ignore", ConvergenceWarning)
         found = [
             GaussianMixture(
-                count, n_init=FEATURE_STARTS, init_params=way, max_iter=FEATURE_ROUNDS, reg_covar=1e-4, random_state=0
+                count,
+                n_init=FEATURE_STARTS,
+                init_params=way,
+                max_iter=FEATURE_ROUNDS,
+                reg_covar=1e-4,
+                random_state=0,
             ).fit(fitted)
             for way in ("kmeans", "k-means++")
         ]
@@ -94,7 +111,9 @@ def _components(rows: Floats, count: int) -> Floats:
 
 def hardened(parts: Floats) -> Integers:
     """Every record in its likeliest component, components without records left out."""
-    return np.asarray(np.unique(np.argmax(parts, axis=1), return_inverse=True)[1], dtype=np.int64)
+    return np.asarray(
+        np.unique(np.argmax(parts, axis=1), return_inverse=True)[1], dtype=np.int64
+    )
 
 
 def scatter_within(rows: Floats, classes: int) -> float:
@@ -109,7 +128,14 @@ def _scatter_within(rows: Floats, classes: int) -> float:
         return 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return float(KMeans(min(classes, len(rows)), n_init=3, random_state=0).fit(standard).inertia_) / total
+        return (
+            float(
+                KMeans(min(classes, len(rows)), n_init=3, random_state=0)
+                .fit(standard)
+                .inertia_
+            )
+            / total
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +158,9 @@ class FeatureUnits:
     @property
     def common(self) -> FeatureUnits:
         """One unit for all columns, the largest: distances between records keep their proportions."""
-        return FeatureUnits(np.full_like(self.exponents, self.exponents.max(initial=-LARGEST_EXPONENT)))
+        return FeatureUnits(
+            np.full_like(self.exponents, self.exponents.max(initial=-LARGEST_EXPONENT))
+        )
 
     def scaled(self, rows: Floats) -> Floats:
         """The features in these units."""

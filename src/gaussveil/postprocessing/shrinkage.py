@@ -23,7 +23,9 @@ def spread(squares: Floats, noise_variances: Floats, rounds: int = 20) -> float:
     truth = max(float(np.mean(squares)), 0.0)
     for _ in range(rounds):
         weights = 1 / np.square(truth + noise_variances)
-        truth = max(float(np.sum(weights * (squares - noise_variances)) / np.sum(weights)), 0.0)
+        truth = max(
+            float(np.sum(weights * (squares - noise_variances)) / np.sum(weights)), 0.0
+        )
     return truth
 
 
@@ -37,19 +39,26 @@ def towards_pool(values: Floats, noise_variances: Floats) -> tuple[Floats, Float
     if classes == 1:
         return values, noise_variances
     kept_typical = (np.arange(40) + 0.5) / 40
-    truth = (np.exp(np.mean(np.log(noise_variances))) * kept_typical / (1 - kept_typical))[:, None]
+    truth = (
+        np.exp(np.mean(np.log(noise_variances))) * kept_typical / (1 - kept_typical)
+    )[:, None]
     precisions = 1 / (truth + noise_variances)  # grid, class
     total = precisions.sum(axis=1, keepdims=True)
     middles = (precisions / total) @ values  # grid, column
     squares = np.sum((values - middles[:, None]) ** 2, axis=2)
-    logs = d / 2 * (np.log(precisions).sum(axis=1) - np.log(total[:, 0])) - np.sum(precisions * squares, axis=1) / 2
+    logs = (
+        d / 2 * (np.log(precisions).sum(axis=1) - np.log(total[:, 0]))
+        - np.sum(precisions * squares, axis=1) / 2
+    )
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
     kept = truth * precisions
     estimates = middles[:, None] + kept[..., None] * (values - middles[:, None])
     mean = np.tensordot(weights, estimates, axes=1)
     between = np.mean((estimates - mean) ** 2, axis=2)
-    return np.asarray(mean), weights @ (kept * noise_variances + (1 - kept) ** 2 / total + between)
+    return np.asarray(mean), weights @ (
+        kept * noise_variances + (1 - kept) ** 2 / total + between
+    )
 
 
 def shared_prior_means(points: Floats, log_likelihoods: Floats) -> Floats:
@@ -70,7 +79,9 @@ def shared_prior_means(points: Floats, log_likelihoods: Floats) -> Floats:
     return np.asarray(np.tensordot(weights / weights.sum(), means, axes=2))
 
 
-def james_stein(squares: Floats | float, noise_variance: Floats | float, coordinates: int) -> Floats:
+def james_stein(
+    squares: Floats | float, noise_variance: Floats | float, coordinates: int
+) -> Floats:
     """Positive-part James-Stein factor of a vector of so many coordinates with this squared length."""
     excess = max(coordinates - 2, 0) * np.asarray(noise_variance)
     return np.asarray(np.maximum(0.0, 1 - excess / np.maximum(squares, 1e-300)))
@@ -87,9 +98,17 @@ def denoised(shape: Floats, noise_variance: float) -> tuple[Floats, float]:
     stretched = (values > 0) & (values**2 > edge)
     left = int(np.sum(~stretched))
     kept = float(
-        james_stein(float(np.sum(values[~stretched] ** 2)), noise_variance, max(left * (left + 1) // 2 - 1, 1))
+        james_stein(
+            float(np.sum(values[~stretched] ** 2)),
+            noise_variance,
+            max(left * (left + 1) // 2 - 1, 1),
+        )
     )
-    cleaned = np.where(stretched, np.maximum(np.sqrt(np.maximum(values**2 - edge, 0.0)), kept * values), kept * values)
+    cleaned = np.where(
+        stretched,
+        np.maximum(np.sqrt(np.maximum(values**2 - edge, 0.0)), kept * values),
+        kept * values,
+    )
     return np.asarray((vectors * cleaned) @ vectors.T), kept
 
 
@@ -120,4 +139,6 @@ def lifted(matrices: Floats, variances: Floats) -> Floats:
 def symmetric_root(matrices: Floats, power: float) -> Floats:
     """Power of positive definite matrices, symmetric."""
     values, vectors = np.linalg.eigh(matrices)
-    return np.asarray((vectors * values[:, None, :] ** power) @ np.swapaxes(vectors, 1, 2))
+    return np.asarray(
+        (vectors * values[:, None, :] ** power) @ np.swapaxes(vectors, 1, 2)
+    )

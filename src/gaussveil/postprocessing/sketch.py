@@ -36,7 +36,10 @@ class Estimate:
 
     def frame(self, part: str = "value") -> Any:
         """The matrix with its names, or with `part="standard_error"` its errors: pandas or polars as the input was."""
-        return frame(self.frame_library, {"column": self.names, **dict(zip(self.names, getattr(self, part).T))})
+        return frame(
+            self.frame_library,
+            {"column": self.names, **dict(zip(self.names, getattr(self, part).T))},
+        )
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,11 @@ class LinearEstimate(Estimate):
 
     def frame(self, part: str = "") -> Any:
         """One row per predictor, with its coefficient and standard error."""
-        found = {"column": self.columns, "value": self.value, "standard_error": self.standard_error}
+        found = {
+            "column": self.columns,
+            "value": self.value,
+            "standard_error": self.standard_error,
+        }
         return frame(self.frame_library, found)
 
 
@@ -63,8 +70,13 @@ class PrincipalComponents(Estimate):
 
     def frame(self, part: str = "") -> Any:
         """One row per component: eigenvalue, its error, the direction's error, and the direction by column."""
-        numbers = {name: getattr(self, name) for name in ("value", "standard_error", "angle_error")}
-        return frame(self.frame_library, {**numbers, **dict(zip(self.names, self.components.T))})
+        numbers = {
+            name: getattr(self, name)
+            for name in ("value", "standard_error", "angle_error")
+        }
+        return frame(
+            self.frame_library, {**numbers, **dict(zip(self.names, self.components.T))}
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +117,22 @@ class Sketch:
         try:
             with np.load(path, allow_pickle=False) as stored:
                 columns = tuple(str(name) for name in stored["columns"])
-                ridge, row_norm, rate = (float(stored[name]) for name in ("ridge", "row_norm", "rate"))
-                made = cls(np.asarray(stored["matrix"], np.float64), ridge, row_norm, columns, rate)
+                ridge, row_norm, rate = (
+                    float(stored[name]) for name in ("ridge", "row_norm", "rate")
+                )
+                made = cls(
+                    np.asarray(stored["matrix"], np.float64),
+                    ridge,
+                    row_norm,
+                    columns,
+                    rate,
+                )
         except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
             raise FormatError(f"{path} is no sketch file of gaussveil.") from None
         if made.matrix.ndim != 2 or len(made.matrix) != len(made.columns):
-            raise FormatError(f"{path} is no sketch file of gaussveil: its matrix does not fit its columns.")
+            raise FormatError(
+                f"{path} is no sketch file of gaussveil: its matrix does not fit its columns."
+            )
         return made
 
     @property
@@ -132,10 +154,22 @@ class Sketch:
         moment = self.second_moment
         value = (moment - self.ridge * np.eye(len(moment))) / self.rate
         scale = np.diagonal(moment)
-        variance = (moment**2 + np.outer(scale, scale)) / (self.components * self.rate**2)
+        variance = (moment**2 + np.outer(scale, scale)) / (
+            self.components * self.rate**2
+        )
         energy = np.maximum(np.diagonal(value), 0.0)
-        sampling = (1 - self.rate) / self.rate * self.row_norm**2 * np.minimum.outer(energy, energy)
-        return Estimate(value, np.sqrt(variance + sampling), names=self.columns, frame_library=self.frame_library)
+        sampling = (
+            (1 - self.rate)
+            / self.rate
+            * self.row_norm**2
+            * np.minimum.outer(energy, energy)
+        )
+        return Estimate(
+            value,
+            np.sqrt(variance + sampling),
+            names=self.columns,
+            frame_library=self.frame_library,
+        )
 
     def covariance(self, rows: float) -> Estimate:
         """Second moments per record, G/rows: the covariance of centred data. `rows` is public or released on its own.
@@ -144,9 +178,13 @@ class Sketch:
         """
         checks.positive("rows", rows)
         gram = self.gram()
-        return replace(gram, value=gram.value / rows, standard_error=gram.standard_error / rows)
+        return replace(
+            gram, value=gram.value / rows, standard_error=gram.standard_error / rows
+        )
 
-    def least_squares(self, target: str | int, predictors: Sequence[str | int] | None = None) -> LinearEstimate:
+    def least_squares(
+        self, target: str | int, predictors: Sequence[str | int] | None = None
+    ) -> LinearEstimate:
         """Coefficients that minimise |y - Xb|^2 over the records; predictors are all other columns unless given.
 
         The ridge is subtracted, so the estimate is consistent; where it drowns the data this is refused.
@@ -154,7 +192,10 @@ class Sketch:
         return self.ridge_regression(target, 0.0, predictors)
 
     def ridge_regression(
-        self, target: str | int, penalty: float | None = None, predictors: Sequence[str | int] | None = None
+        self,
+        target: str | int,
+        penalty: float | None = None,
+        predictors: Sequence[str | int] | None = None,
     ) -> LinearEstimate:
         """Coefficients that minimise |y - Xb|^2 + penalty |b|^2; by default the sketch's own ridge, which always works.
 
@@ -162,15 +203,24 @@ class Sketch:
         Cov b = A^-1 [S_xx s^2 + c^2 bb'] A^-1 / r, where c = ridge - q penalty and s^2 = Var(y - x'b).
         """
         place = self._place(target)
-        chosen = [i for i in range(len(self.columns)) if i != place] if predictors is None else []
+        if predictors is None:
+            chosen = [i for i in range(len(self.columns)) if i != place]
+        else:
+            chosen = []
         chosen = chosen or [self._place(name) for name in predictors or ()]
         if not chosen or place in chosen or len(set(chosen)) != len(chosen):
-            raise ParameterError("predictors must be one or more distinct columns, without the target.")
+            raise ParameterError(
+                "predictors must be one or more distinct columns, without the target."
+            )
         own = self.ridge / self.rate
-        weight = own if penalty is None else float(penalty)
+        if penalty is None:
+            weight = own
+        else:
+            weight = float(penalty)
         checks.real("penalty", weight, "[0, inf)")
         moment = self.second_moment
-        inside, across = moment[np.ix_(chosen, chosen)], moment[chosen, place]
+        inside = moment[np.ix_(chosen, chosen)]
+        across = moment[chosen, place]
         removed = self.ridge - self.rate * weight
         matrix = inside - removed * np.eye(len(chosen))
         if not np.linalg.eigvalsh(matrix)[0] > 1e-9 * np.trace(inside) / len(chosen):
@@ -185,7 +235,11 @@ class Sketch:
         covariance = np.linalg.solve(matrix, half.T) / self.components
         error = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
         return LinearEstimate(
-            value, error, tuple(self.columns[i] for i in chosen), names=self.columns, frame_library=self.frame_library
+            value,
+            error,
+            tuple(self.columns[i] for i in chosen),
+            names=self.columns,
+            frame_library=self.frame_library,
         )
 
     def pca(self, k: int) -> PrincipalComponents:
@@ -197,12 +251,17 @@ class Sketch:
         size = len(self.columns)
         checks.whole("k", k, f"[1, {size}]")
         values, vectors = np.linalg.eigh(self.second_moment)
-        values, vectors = values[::-1], vectors[:, ::-1]
+        values = values[::-1]
+        vectors = vectors[:, ::-1]
         # fewer components than columns leave eigenvalues of 0, which rounding makes a little more or less
-        values = np.where(values > size * np.finfo(np.float64).eps * values[0], values, 0.0)
+        values = np.where(
+            values > size * np.finfo(np.float64).eps * values[0], values, 0.0
+        )
         gaps = values[:k, None] - values[None, :]
         terms = values[:k, None] * values[None, :] / np.where(gaps == 0, 1.0, gaps) ** 2
-        terms = np.where(gaps == 0, math.inf, terms)  # equal eigenvalues share their directions
+        terms = np.where(
+            gaps == 0, math.inf, terms
+        )  # equal eigenvalues share their directions
         np.fill_diagonal(terms, 0.0)
         angles = np.minimum(np.sqrt(terms.sum(axis=1) / self.components), math.pi / 2)
         errors = values[:k] * math.sqrt(2 / self.components) / self.rate
@@ -218,6 +277,10 @@ class Sketch:
     def _place(self, column: str | int) -> int:
         if isinstance(column, str) and column in self.columns:
             return self.columns.index(column)
-        if isinstance(column, int | np.integer) and -len(self.columns) <= column < len(self.columns):
+        if isinstance(column, int | np.integer) and -len(self.columns) <= column < len(
+            self.columns
+        ):
             return int(column) % len(self.columns)
-        raise ShapeError(f"columns are {', '.join(self.columns)} or their numbers. Got {column!r}.")
+        raise ShapeError(
+            f"columns are {', '.join(self.columns)} or their numbers. Got {column!r}."
+        )

@@ -15,7 +15,9 @@ from gaussveil.spectrum import PrivacyLoss
 SHORT = 6  # numbers that a line may hold
 
 
-def certificate_report(certificate: Certificate, verification: Verification | None = None) -> Report:
+def certificate_report(
+    certificate: Certificate, verification: Verification | None = None
+) -> Report:
     """Lay a certificate out as a report; with the outcome of `verify`, say that too.
 
     Holds only what the certificate holds: released and public values.
@@ -27,7 +29,11 @@ def certificate_report(certificate: Certificate, verification: Verification | No
             Section(heading="Promise", facts=_promise_facts(certificate)),
             *_checked(verification),
             *_curve(certificate),
-            Section(heading="What it rests on", facts=_ground_facts(certificate), folded=True),
+            Section(
+                heading="What it rests on",
+                facts=_ground_facts(certificate),
+                folded=True,
+            ),
         ),
         footer=(
             f"Release {certificate.release_id}, {certificate.released_at}. "
@@ -49,13 +55,23 @@ def _promise(certificate: Certificate) -> str:
 
 def _promise_facts(certificate: Certificate) -> tuple[tuple[str, str], ...]:
     # Ends of enclosures are shown with every digit: rounded for reading, an upper end would no longer be one.
-    design = "design value, not a promise" if certificate.guarantee.kind == "none" else "claimed"
+    if certificate.guarantee.kind == "none":
+        design = "design value, not a promise"
+    else:
+        design = "claimed"
     return (
         ("Neighbours", str(certificate.adjacency)),
         ("epsilon", f"{certificate.epsilon} ({design})"),
-        ("delta", f"{certificate.delta} ({design}); {words(proven=certificate.proven)} {certificate.delta_upper}"),
+        (
+            "delta",
+            f"{certificate.delta} ({design}); {words(proven=certificate.proven)} {certificate.delta_upper}",
+        ),
         ("Composition", certificate.composition),
-        ("Account", certificate.account + (f", dataset {certificate.dataset}" if certificate.dataset else "")),
+        (
+            "Account",
+            certificate.account
+            + (f", dataset {certificate.dataset}" if certificate.dataset else ""),
+        ),
     )
 
 
@@ -64,22 +80,37 @@ def _ground_facts(certificate: Certificate) -> tuple[tuple[str, str], ...]:
     return (
         ("Mechanism", certificate.mechanism),
         ("Dominating", f"{charge.describe()}; {certificate.orientation}"),
-        ("Sampler", f"total variation {charge.sampler_error:.3g}, charged {certificate.sampler_charge:.3g} of delta"),
+        (
+            "Sampler",
+            f"total variation {charge.sampler_error:.3g}, charged {certificate.sampler_charge:.3g} of delta",
+        ),
         *(("Assumption", line) for line in certificate.assumptions),
-        *((str(name).replace("_", " "), _shown(value)) for name, value in certificate.parameters.items()),
+        *(
+            (str(name).replace("_", " "), _shown(value))
+            for name, value in certificate.parameters.items()
+        ),
     )
 
 
 def _shown(value: object) -> str:
     """A parameter as people read it: of what is long or nested, how much there is of it."""
     if isinstance(value, Mapping):
-        return "; ".join(f"{str(name).replace('_', ' ')}: {_shown(part)}" for name, part in value.items())
+        return "; ".join(
+            f"{str(name).replace('_', ' ')}: {_shown(part)}"
+            for name, part in value.items()
+        )
     if isinstance(value, Sequence) and not isinstance(value, str):
-        short = len(value) <= SHORT and not any(isinstance(part, Sequence | Mapping) and part for part in value)
+        short = len(value) <= SHORT and not any(
+            isinstance(part, Sequence | Mapping) and part for part in value
+        )
         text = all(isinstance(part, str) for part in value)
         many = f"{len(value)} entries, in the certificate's file"
-        return ", ".join(_shown(part) for part in value) or "none" if short or text else many
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+        if short or text:
+            return ", ".join(_shown(part) for part in value) or "none"
+        return many
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)
 
 
 def _checked(verification: Verification | None) -> tuple[Section, ...]:
@@ -97,7 +128,9 @@ def _checked(verification: Verification | None) -> tuple[Section, ...]:
 
 def _between(verification: Verification) -> str:
     ends = f"between {verification.delta_lower} and {verification.delta_upper}"
-    return ends if verification.proven else f"{ends}, computed in doubles, not proven"
+    if verification.proven:
+        return ends
+    return f"{ends}, computed in doubles, not proven"
 
 
 def _curve(certificate: Certificate) -> tuple[Section, ...]:
@@ -105,10 +138,15 @@ def _curve(certificate: Certificate) -> tuple[Section, ...]:
     (part, *others) = certificate.charge.parts
     if others or not isinstance(part.source, PrivacyLoss) or part.source.batch_shape:
         return ()
-    loss = part.source if part.count == 1 else part.source**part.count
+    if part.count == 1:
+        loss = part.source
+    else:
+        loss = part.source**part.count
     right = max(float(loss.dp_epsilon(1e-10)), 1.25 * certificate.epsilon)
     claim = (certificate.epsilon, certificate.delta)
-    figure = privacy_curves([("this release", loss)], np.linspace(0.0, right, 121), claim=claim)
+    figure = privacy_curves(
+        [("this release", loss)], np.linspace(0.0, right, 121), claim=claim
+    )
     description = "Privacy curve of this release in both directions, with the claimed epsilon and delta marked."
     return (
         Section(

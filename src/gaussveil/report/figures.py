@@ -24,18 +24,32 @@ FORMATS = (".svg", ".png", ".pdf")
 FLOOR = 1e-10
 
 
-def privacy_curves(losses: Named, epsilons: Floats, *, claim: tuple[float, float] | None = None) -> Figure:
+def privacy_curves(
+    losses: Named, epsilons: Floats, *, claim: tuple[float, float] | None = None
+) -> Figure:
     """Draw delta(epsilon) of several losses, X against Y solid, Y against X dashed; a claim is a ring."""
     with drawing(6.4, 4.0) as (figure, axes):
         for index, (name, loss) in enumerate(losses):
             colour = SERIES[index % len(SERIES)]
             axes.plot(epsilons, drawn(loss.delta(epsilons)), color=colour, label=name)
             axes.plot(
-                epsilons, drawn(loss.reversed().delta(epsilons)), color=colour, linestyle=(0, (3, 1.6)), linewidth=1.4
+                epsilons,
+                drawn(loss.reversed().delta(epsilons)),
+                color=colour,
+                linestyle=(0, (3, 1.6)),
+                linewidth=1.4,
             )
         delta_axes(axes, float(epsilons[-1]))
         if claim is not None:
-            axes.plot(*claim, "o", markersize=8, color=INK, markerfacecolor="none", markeredgewidth=1.4, zorder=5)
+            axes.plot(
+                *claim,
+                "o",
+                markersize=8,
+                color=INK,
+                markerfacecolor="none",
+                markeredgewidth=1.4,
+                zorder=5,
+            )
         axes.set_xlabel("epsilon")
         axes.set_title("delta(epsilon)   solid: X against Y   dashed: Y against X")
         axes.legend(loc="upper right")
@@ -48,7 +62,11 @@ def delta_axes(axes: Axes, right: float) -> None:
     axes.set(xlim=(0.0, right), ylim=(FLOOR, 1.0))
     axes.yaxis.set_major_locator(LogLocator(base=100.0, numticks=12))
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: "1" if y == 1.0 else f"$10^{{{round(np.log10(y))}}}$"))
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(
+            lambda y, _: "1" if y == 1.0 else f"$10^{{{round(np.log10(y))}}}$"
+        )
+    )
 
 
 def drawn(delta: Floats) -> Floats:
@@ -81,7 +99,9 @@ def svg(figure: Figure, name: str, description: str) -> str:
     element = re.sub(r'\bid="', f'id="{name}-', element)
     element = re.sub(r'href="#', f'href="#{name}-', element)
     element = element.replace("url(#", f"url(#{name}-")
-    return element.replace("<svg ", f'<svg role="img" aria-label="{_attribute(description)}" ', 1).strip()
+    return element.replace(
+        "<svg ", f'<svg role="img" aria-label="{_attribute(description)}" ', 1
+    ).strip()
 
 
 def _attribute(text: str) -> str:

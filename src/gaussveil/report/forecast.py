@@ -24,7 +24,9 @@ LOWEST_KW = 0.01  # a zero has no place on a log axis
 
 
 def forecast_report(
-    forecast: PrivateForecast, certificate: Certificate, diagnostics: PrivateDiagnostics | None = None
+    forecast: PrivateForecast,
+    certificate: Certificate,
+    diagnostics: PrivateDiagnostics | None = None,
 ) -> Report:
     """The released forecast with its band, then its certificate. With diagnostics the page is for the owner alone."""
     page = certificate_report(certificate)
@@ -32,7 +34,9 @@ def forecast_report(
     shown = Section(
         heading="Forecast",
         paragraphs=(f"{kept_words(certificate).capitalize()}.",),
-        figure=svg(figure, "forecast", "Released forecast in kW over time with its band."),
+        figure=svg(
+            figure, "forecast", "Released forecast in kW over time with its band."
+        ),
         caption=f"Power in kW; the band holds a future reading with probability {forecast.coverage:.0%}, on average "
         "over the cluster.",
         table=None if forecast.kw.ndim > 1 else _table(forecast),
@@ -47,7 +51,8 @@ def forecast_report(
 def kept_words(certificate: Certificate) -> str:
     """What is released, and what hiding has left of the differences between households."""
     known = certificate.parameters
-    kept, size = float(str(known["retained_variance"])), known["cluster_size"]
+    kept = float(str(known["retained_variance"]))
+    size = known["cluster_size"]
     if known["product"] == "group":
         return (
             f"the forecast is the average of its group of {size} households: of one of them alone it would keep "
@@ -55,10 +60,14 @@ def kept_words(certificate: Certificate) -> str:
             f"{float(str(known['smallest_kept'])):g} asked for"
         )
     words = f"hidden among {size} households, {kept:.2g} of the variance between their forecasts kept"
-    return f"{words}: the forecast is the average of its group" if kept < SMALLEST_KEPT else words
+    if kept < SMALLEST_KEPT:
+        return f"{words}: the forecast is the average of its group"
+    return words
 
 
-def absolute_errors(forecast: PrivateForecast, diagnostics: PrivateDiagnostics) -> dict[str, float]:
+def absolute_errors(
+    forecast: PrivateForecast, diagnostics: PrivateDiagnostics
+) -> dict[str, float]:
     """Mean absolute error in kW of what was released, of the plain forecast and of the group's average, if known."""
     if "truth_kw" not in diagnostics or forecast.kw.ndim > 1:
         return {}
@@ -71,22 +80,42 @@ def absolute_errors(forecast: PrivateForecast, diagnostics: PrivateDiagnostics) 
 def _table(forecast: PrivateForecast) -> Table:
     rows = [
         (str(time).replace("T", " "), f"{kw:.3f}", f"{low:.3f}", f"{high:.3f}")
-        for time, kw, low, high in zip(forecast.times, forecast.kw, forecast.lower_kw, forecast.upper_kw)
+        for time, kw, low, high in zip(
+            forecast.times, forecast.kw, forecast.lower_kw, forecast.upper_kw
+        )
     ]
     return Table(columns=("from", "kW", "band from", "band to"), rows=rows)
 
 
 def _private(forecast: PrivateForecast, diagnostics: PrivateDiagnostics) -> Section:
-    told = {"released": "the release", "plain": "the plain forecast", "group": "the group's average"}
+    told = {
+        "released": "the release",
+        "plain": "the plain forecast",
+        "group": "the group's average",
+    }
     errors = absolute_errors(forecast, diagnostics)
     return Section(
         heading="For the owner only",
-        paragraphs=(f"This page {MARK}: it shows the household's past and its plain forecast.",),
+        paragraphs=(
+            f"This page {MARK}: it shows the household's past and its plain forecast.",
+        ),
         facts=(
-            ("Error of the plain forecast", f"{_number(diagnostics, 'plain_rmse_kw'):.3g} kW, root mean square"),
-            ("Error of the release", f"{_number(diagnostics, 'private_rmse_kw'):.3g} kW"),
-            ("Mean squared error added in log power", f"{_number(diagnostics, 'log_mse'):.3g}"),
-            *((f"Mean absolute error of {told[name]}", f"{error:.3g} kW") for name, error in errors.items()),
+            (
+                "Error of the plain forecast",
+                f"{_number(diagnostics, 'plain_rmse_kw'):.3g} kW, root mean square",
+            ),
+            (
+                "Error of the release",
+                f"{_number(diagnostics, 'private_rmse_kw'):.3g} kW",
+            ),
+            (
+                "Mean squared error added in log power",
+                f"{_number(diagnostics, 'log_mse'):.3g}",
+            ),
+            *(
+                (f"Mean absolute error of {told[name]}", f"{error:.3g} kW")
+                for name, error in errors.items()
+            ),
         ),
     )
 
@@ -99,7 +128,9 @@ def _values(diagnostics: PrivateDiagnostics, name: str) -> Any:
     return np.asarray(diagnostics[name])
 
 
-def forecast_figure(forecast: PrivateForecast, diagnostics: PrivateDiagnostics | None = None) -> Figure:
+def forecast_figure(
+    forecast: PrivateForecast, diagnostics: PrivateDiagnostics | None = None
+) -> Figure:
     """Draw released forecasts with their bands; with diagnostics also past day, plain forecast and truth (Figure 2).
 
     Power is on a log scale, where the band is symmetric; hours count from the first step forecast.
@@ -107,18 +138,52 @@ def forecast_figure(forecast: PrivateForecast, diagnostics: PrivateDiagnostics |
     origin = forecast.times[0]
     hours = _hours(forecast.times, origin)
     with drawing(7.2, 3.6) as (figure, axes):
-        bands = zip(*(np.atleast_2d(part) for part in (forecast.kw, forecast.lower_kw, forecast.upper_kw)))
+        bands = zip(
+            *(
+                np.atleast_2d(part)
+                for part in (forecast.kw, forecast.lower_kw, forecast.upper_kw)
+            )
+        )
         for index, (kw, low, high) in enumerate(bands):
             colour = SERIES[index % len(SERIES)]
             if forecast.kw.ndim == 1:
-                axes.fill_between(hours, low, high, color=colour, alpha=0.18, linewidth=0)
-            axes.plot(hours, kw, color=colour, marker="o", markersize=3, label=None if index else "released")
+                axes.fill_between(
+                    hours, low, high, color=colour, alpha=0.18, linewidth=0
+                )
+            axes.plot(
+                hours,
+                kw,
+                color=colour,
+                marker="o",
+                markersize=3,
+                label=None if index else "released",
+            )
         if diagnostics is not None:
-            past = _hours(np.array(diagnostics["past_times"], dtype="datetime64[m]"), origin)
-            axes.plot(past, _shown(diagnostics, "past_kw"), color=FAINT, linewidth=1.2, label="past day")
-            axes.plot(hours, _shown(diagnostics, "plain_kw"), color=INK, linestyle="--", label="plain forecast")
+            past = _hours(
+                np.array(diagnostics["past_times"], dtype="datetime64[m]"), origin
+            )
+            axes.plot(
+                past,
+                _shown(diagnostics, "past_kw"),
+                color=FAINT,
+                linewidth=1.2,
+                label="past day",
+            )
+            axes.plot(
+                hours,
+                _shown(diagnostics, "plain_kw"),
+                color=INK,
+                linestyle="--",
+                label="plain forecast",
+            )
             if "truth_kw" in diagnostics:
-                axes.plot(hours, _shown(diagnostics, "truth_kw"), color=INK, linewidth=1.2, label="truth")
+                axes.plot(
+                    hours,
+                    _shown(diagnostics, "truth_kw"),
+                    color=INK,
+                    linewidth=1.2,
+                    label="truth",
+                )
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda kw, _: f"{kw:g}"))
@@ -134,4 +199,6 @@ def _hours(times: NDArray[np.datetime64], origin: np.datetime64) -> Floats:
 
 
 def _shown(diagnostics: PrivateDiagnostics, name: str) -> Floats:
-    return np.asarray(np.maximum(_values(diagnostics, name), LOWEST_KW), dtype=np.float64)
+    return np.asarray(
+        np.maximum(_values(diagnostics, name), LOWEST_KW), dtype=np.float64
+    )

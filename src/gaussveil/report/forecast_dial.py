@@ -10,7 +10,16 @@ from matplotlib.figure import Figure
 from gaussveil.figure_style import FAINT, INK, SERIES, drawing, legend_above
 from gaussveil.mechanisms.forecast_dial import DialPoint, chosen
 
-HEADINGS = ("groups", "homes", "epsilon", "delta", "kept", "error", "of its group", "plain")
+HEADINGS = (
+    "groups",
+    "homes",
+    "epsilon",
+    "delta",
+    "kept",
+    "error",
+    "of its group",
+    "plain",
+)
 
 
 def dial_figure(points: Sequence[DialPoint]) -> Figure:
@@ -20,16 +29,34 @@ def dial_figure(points: Sequence[DialPoint]) -> Figure:
     with drawing(8.6, 3.4, 1, 2) as (figure, (kept, error)):
         for index, number in enumerate(sorted({point.clusters for point in points})):
             own = [point for point in points if point.clusters == number]
-            colour, name = SERIES[index % len(SERIES)], f"groups of {own[0].group:.0f}"
-            kept.plot(places, [point.kept for point in own], color=colour, marker="o", markersize=3, label=name)
-            error.plot(places, [point.private for point in own], color=colour, marker="o", markersize=3)
+            colour = SERIES[index % len(SERIES)]
+            name = f"groups of {own[0].group:.0f}"
+            kept.plot(
+                places,
+                [point.kept for point in own],
+                color=colour,
+                marker="o",
+                markersize=3,
+                label=name,
+            )
+            error.plot(
+                places,
+                [point.private for point in own],
+                color=colour,
+                marker="o",
+                markersize=3,
+            )
             error.axhline(own[0].centre, color=colour, linestyle="--", linewidth=1.0)
         error.axhline(points[0].plain, color=INK, linewidth=1.0)
-        error.annotate("plain", (0, points[0].plain), fontsize=8, color=FAINT, va="bottom")
+        error.annotate(
+            "plain", (0, points[0].plain), fontsize=8, color=FAINT, va="bottom"
+        )
         kept.set_title("share of the homes' differences that is kept")
         error.set_title("error of log power; dashed: the group's average")
         for axes in (kept, error):
-            axes.set_xticks(places, [f"{epsilon:g}\n{delta:g}" for epsilon, delta in promises])
+            axes.set_xticks(
+                places, [f"{epsilon:g}\n{delta:g}" for epsilon, delta in promises]
+            )
             axes.set_xlabel("epsilon, and delta below")
         kept.set_ylim(0.0, 1.0)
         legend_above(figure, kept)
@@ -38,7 +65,7 @@ def dial_figure(points: Sequence[DialPoint]) -> Figure:
 
 def dial_lines(points: Sequence[DialPoint]) -> tuple[list[tuple[str, ...]], str]:
     """Rows of a table, and a sentence on which setting pays."""
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             str(point.clusters),
             f"{point.group:.0f}",
@@ -53,7 +80,10 @@ def dial_lines(points: Sequence[DialPoint]) -> tuple[list[tuple[str, ...]], str]
     ]
     best = chosen(points)
     if best is None:
-        return rows, "at none of these settings does a forecast of one home tell more than its group's average"
+        return (
+            rows,
+            "at none of these settings does a forecast of one home tell more than its group's average",
+        )
     return rows, (
         f"a forecast of one home first pays at epsilon {best.epsilon:g}, delta {best.delta:g}, in groups of "
         f"{best.group:.0f}: it keeps {best.kept:.2g}"

@@ -75,7 +75,12 @@ def prose(text: str) -> Markup:
 
 def themed(element: str) -> Markup:
     """Let a figure of ours follow the page, light or dark: its inks and hues become the page's colours."""
-    for ink, variable in ((INK, "--ink"), (FAINT, "--faint"), (GRID, "--rule"), (PAPER, "--paper")):
+    for ink, variable in (
+        (INK, "--ink"),
+        (FAINT, "--faint"),
+        (GRID, "--rule"),
+        (PAPER, "--paper"),
+    ):
         element = element.replace(f": {ink}", f": var({variable})")
     for index, hue in enumerate(SERIES):
         element = element.replace(f": {hue}", f": var(--series-{index})")

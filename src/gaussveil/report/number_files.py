@@ -26,12 +26,23 @@ if TYPE_CHECKING:
 
 ENDINGS = (".csv", ".npy", ".parquet")
 BYTES_PER_NUMBER = 32  # more than any of the formats needs
-COLUMN_NAME = re.compile(r"(?!(?:na|null|none|nan|inf|infinity)$)[a-z_].*", re.IGNORECASE)
+COLUMN_NAME = re.compile(
+    r"(?!(?:na|null|none|nan|inf|infinity)$)[a-z_].*", re.IGNORECASE
+)
 
 
 # What NumPy raises over headers that are cut off, no Python, of impossible shape or type, or of a damaged archive.
 LYING_HEADER = (
-    *(ArithmeticError, EOFError, LookupError, MemoryError, RuntimeError, SyntaxError, TypeError, ValueError),
+    *(
+        ArithmeticError,
+        EOFError,
+        LookupError,
+        MemoryError,
+        RuntimeError,
+        SyntaxError,
+        TypeError,
+        ValueError,
+    ),
     *(BadZipFile, TokenError),
 )
 
@@ -44,7 +55,9 @@ class Numbers:
     columns: tuple[str, ...] | None = None
 
 
-def sorted_rows(table: Source, order: Sequence[str], leave_out: Sequence[str] = ()) -> Numbers:
+def sorted_rows(
+    table: Source, order: Sequence[str], leave_out: Sequence[str] = ()
+) -> Numbers:
     """Every column of a table that is not left out, sorted; only finite numbers pass."""
     import numpy as np
 
@@ -53,7 +66,9 @@ def sorted_rows(table: Source, order: Sequence[str], leave_out: Sequence[str] = 
     found = sorted_columns(table, order, leave_out)
     values = np.stack([column.to_numpy() for column in found.columns], axis=1)
     if not np.all(np.isfinite(values)):
-        raise FormatError("every entry must be a finite number; impute missing ones by a public rule first")
+        raise FormatError(
+            "every entry must be a finite number; impute missing ones by a public rule first"
+        )
     return Numbers(values, tuple(found.column_names))
 
 
@@ -64,17 +79,25 @@ def read_numbers(path: Path) -> Numbers:
     readers = {".csv": _read_csv, ".npy": _read_npy, ".parquet": _read_parquet}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise FormatError(f"{path}: numbers are read from {', '.join(ENDINGS)}. Got {path.suffix or 'no ending'!r}.")
+        raise FormatError(
+            f"{path}: numbers are read from {', '.join(ENDINGS)}. Got {path.suffix or 'no ending'!r}."
+        )
     try:
         numbers = reader(path)
     except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror or 'not such a file'})") from None
+        raise SourceError(
+            f"{path}: cannot be read ({error.strerror or 'not such a file'})"
+        ) from None
     if not numbers.values.size:
         raise FormatError(f"{path}: holds no numbers")
     if numbers.values.dtype.kind not in "biuf" or numbers.values.dtype.itemsize > 8:
-        raise FormatError(f"{path}: must hold real numbers of at most 64 bits. Got {numbers.values.dtype}.")
+        raise FormatError(
+            f"{path}: must hold real numbers of at most 64 bits. Got {numbers.values.dtype}."
+        )
     if not np.all(np.isfinite(numbers.values)):
-        raise FormatError(f"{path}: every entry must be a finite number; impute missing ones by a public rule first")
+        raise FormatError(
+            f"{path}: every entry must be a finite number; impute missing ones by a public rule first"
+        )
     return numbers
 
 
@@ -89,15 +112,25 @@ def _read_csv(path: Path) -> Numbers:
     try:
         with open_text(str(path), form.encoding) as stream:
             cells = csv.reader(stream, delimiter=form.separator)
-            rows = [(cells.line_num, row) for row in cells if row and not (form.comment and row[0].startswith("#"))]
+            rows = [
+                (cells.line_num, row)
+                for row in cells
+                if row and not (form.comment and row[0].startswith("#"))
+            ]
     except csv.Error:
         raise FormatError(f"{path}: not a CSV table") from None
     if not rows:
         raise FormatError(f"{path}: holds no numbers")
     # A header is copied to the output, so nothing that might be a damaged number counts as one.
     first = [cell.strip() for cell in rows[0][1]]
-    header = tuple(first) if all(COLUMN_NAME.fullmatch(cell) for cell in first) else None
-    body = rows if header is None else rows[1:]
+    if all(COLUMN_NAME.fullmatch(cell) for cell in first):
+        header = tuple(first)
+    else:
+        header = None
+    if header is None:
+        body = rows
+    else:
+        body = rows[1:]
     width = len(first)
     values = []
     for line, row in body:
@@ -108,15 +141,23 @@ def _read_csv(path: Path) -> Numbers:
                 f"{error}, or a name in the first line; leave columns of text and times out, fill empty cells by a "
                 "public rule"
             ) from None
-    return Numbers(np.array(values, dtype=np.float64).reshape(len(values), width), header)
+    return Numbers(
+        np.array(values, dtype=np.float64).reshape(len(values), width), header
+    )
 
 
-def line_of_numbers(path: Path, line: int, row: Sequence[str], count: int, decimal: str = ".") -> list[float]:
+def line_of_numbers(
+    path: Path, line: int, row: Sequence[str], count: int, decimal: str = "."
+) -> list[float]:
     """The cells of one line of a CSV file, so many numbers."""
     if len(row) != count:
-        raise ShapeError(f"{path}, line {line}: expected {count} numbers. Got {len(row)}.")
+        raise ShapeError(
+            f"{path}, line {line}: expected {count} numbers. Got {len(row)}."
+        )
     try:
-        return [float(cell if decimal == "." else cell.replace(",", ".")) for cell in row]
+        return [
+            float(cell if decimal == "." else cell.replace(",", ".")) for cell in row
+        ]
     except ValueError:
         raise FormatError(f"{path}, line {line}: every cell must be a number") from None
 
@@ -125,13 +166,19 @@ def _read_npy(path: Path) -> Numbers:
     import numpy as np
 
     try:
-        values = np.load(path, mmap_mode="r", allow_pickle=False)  # takes no memory for what is not there
+        values = np.load(
+            path, mmap_mode="r", allow_pickle=False
+        )  # takes no memory for what is not there
     except LYING_HEADER:
-        raise FormatError(f"{path}: not an .npy file of plain numbers; write it with numpy.save") from None
+        raise FormatError(
+            f"{path}: not an .npy file of plain numbers; write it with numpy.save"
+        ) from None
     if not isinstance(values, np.memmap):
         raise FormatError(f"{path}: holds several arrays; write one with numpy.save")
     if values.offset + values.nbytes != path.stat().st_size:
-        raise FormatError(f"{path}: holds more than its shape says; write it with numpy.save")
+        raise FormatError(
+            f"{path}: holds more than its shape says; write it with numpy.save"
+        )
     return Numbers(np.array(values))
 
 
@@ -144,10 +191,14 @@ def _read_parquet(path: Path) -> Numbers:
     table = read_parquet(path)
     for field in table.schema:
         if not (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)):
-            raise FormatError(f"{path}: column {field.name!r} must hold numbers. Got {field.type}.")
+            raise FormatError(
+                f"{path}: column {field.name!r} must hold numbers. Got {field.type}."
+            )
     if table.num_columns == 0:
         raise FormatError(f"{path}: holds no columns")
-    columns = [column.to_numpy() for column in table.columns]  # missing entries become NaN
+    columns = [
+        column.to_numpy() for column in table.columns
+    ]  # missing entries become NaN
     return Numbers(np.stack(columns, axis=1), tuple(table.column_names))
 
 
@@ -159,9 +210,15 @@ def encode(numbers: Numbers, ending: str) -> bytes:
     if ending == ".npy":
         np.save(buffer, numbers.values, allow_pickle=False)
         return buffer.getvalue()
-    table = numbers.values.reshape(len(numbers.values), -1) if numbers.values.ndim else numbers.values.reshape(1, 1)
+    if numbers.values.ndim:
+        table = numbers.values.reshape(len(numbers.values), -1)
+    else:
+        table = numbers.values.reshape(1, 1)
     if ending == ".csv":
-        header = [] if numbers.columns is None else [numbers.columns]
+        if numbers.columns is None:
+            header = []
+        else:
+            header = [numbers.columns]
         return csv_text([*header, *table.tolist()]).encode()
     names = numbers.columns or tuple(f"x{index}" for index in range(table.shape[1]))
     return encode_columns(dict(zip(names, table.T)), ".parquet")
@@ -173,8 +230,12 @@ def encode_columns(columns: Mapping[str, NDArray[np.generic]], ending: str) -> b
     from pyarrow import csv as arrow_csv
     from pyarrow import parquet as pq
 
-    plain = {name: values.astype("M8[s]") if values.dtype.kind == "M" else values for name, values in columns.items()}
-    table, buffer = pa.table(plain), io.BytesIO()
+    plain = {
+        name: values.astype("M8[s]") if values.dtype.kind == "M" else values
+        for name, values in columns.items()
+    }
+    table = pa.table(plain)
+    buffer = io.BytesIO()
     if ending == ".parquet":
         pq.write_table(table, buffer)
     else:

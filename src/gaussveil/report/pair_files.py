@@ -29,9 +29,13 @@ def read_pair(path: Path, *, batch: bool = False) -> PrivacyLoss:
     readers = {".json": _read_json, ".npz": _read_npz, ".csv": _read_csv}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise FormatError(f"{path}: a pair is read from .json, .npz or .csv. Got the ending {path.suffix or 'none'!r}.")
+        raise FormatError(
+            f"{path}: a pair is read from .json, .npz or .csv. Got the ending {path.suffix or 'none'!r}."
+        )
     if not path.exists():
-        raise SourceError(f"{path}: no such file; give the path of a pair in JSON, NPZ or CSV")
+        raise SourceError(
+            f"{path}: no such file; give the path of a pair in JSON, NPZ or CSV"
+        )
     try:
         fields = reader(path)
     except OSError as error:
@@ -46,11 +50,17 @@ def _build(path: Path, fields: Mapping[str, object], *, batch: bool) -> PrivacyL
 
     keys = set(fields)
     if keys == set(MATRICES):
-        loss: PrivacyLoss = GaussianPair(*(_numbers(path, name, fields[name]) for name in MATRICES))
+        loss: PrivacyLoss = GaussianPair(
+            *(_numbers(path, name, fields[name]) for name in MATRICES)
+        )
     elif keys == set(REDUCED):
-        loss = GaussianPair.from_reduced(*(_numbers(path, name, fields[name]) for name in REDUCED))
+        loss = GaussianPair.from_reduced(
+            *(_numbers(path, name, fields[name]) for name in REDUCED)
+        )
     elif keys == set(TERMS):
-        loss = PrivacyLoss.from_terms(*(_numbers(path, name, fields[name]) for name in TERMS))
+        loss = PrivacyLoss.from_terms(
+            *(_numbers(path, name, fields[name]) for name in TERMS)
+        )
     else:
         raise FormatError(
             f"{path}: expected exactly the keys {', '.join(MATRICES)}, or {', '.join(REDUCED)}, or {', '.join(TERMS)}. "
@@ -69,7 +79,9 @@ def _numbers(path: Path, name: str, value: object) -> object:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise FormatError(f"{path}: {name} must be a number or a rectangular list of numbers") from None
+        raise FormatError(
+            f"{path}: {name} must be a number or a rectangular list of numbers"
+        ) from None
     if np.asarray(value).dtype.kind in "US":
         raise FormatError(f"{path}: {name} must hold numbers. Got text.")
     return array
@@ -78,7 +90,9 @@ def _numbers(path: Path, name: str, value: object) -> object:
 def _read_json(path: Path) -> Mapping[str, object]:
     content = read_json(path)
     if not isinstance(content, dict):
-        raise FormatError(f"{path}: expected a JSON object with named fields. Got {type(content).__name__}.")
+        raise FormatError(
+            f"{path}: expected a JSON object with named fields. Got {type(content).__name__}."
+        )
     return content
 
 
@@ -89,21 +103,36 @@ def _read_npz(path: Path) -> Mapping[str, object]:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except (*LYING_HEADER, AttributeError, zlib.error):
-        raise FormatError(f"{path}: not an NPZ archive of plain arrays; write it with numpy.savez") from None
+        raise FormatError(
+            f"{path}: not an NPZ archive of plain arrays; write it with numpy.savez"
+        ) from None
 
 
 def _read_csv(path: Path) -> Mapping[str, object]:
     try:
         with path.open(encoding="utf-8", newline="") as stream:
-            rows = [[cell.strip() for cell in row] for row in csv.reader(stream) if any(cell.strip() for cell in row)]
+            rows = [
+                [cell.strip() for cell in row]
+                for row in csv.reader(stream)
+                if any(cell.strip() for cell in row)
+            ]
     except (UnicodeDecodeError, csv.Error) as error:
         raise FormatError(f"{path}: not a CSV table ({error})") from None
     header, body = (rows[0], rows[1:]) if rows else ([], [])
     if header == list(REDUCED):
-        numbers = [line_of_numbers(path, line, row, len(header)) for line, row in enumerate(body, start=2)]
-        return {name: [row[index] for row in numbers] for index, name in enumerate(REDUCED)}
+        numbers = [
+            line_of_numbers(path, line, row, len(header))
+            for line, row in enumerate(body, start=2)
+        ]
+        return {
+            name: [row[index] for row in numbers] for index, name in enumerate(REDUCED)
+        }
     dimension = len(header) - 2
-    if dimension >= 1 and header == ["distribution", "mean", *(f"cov_{i + 1}" for i in range(dimension))]:
+    if dimension >= 1 and header == [
+        "distribution",
+        "mean",
+        *(f"cov_{i + 1}" for i in range(dimension)),
+    ]:
         return _csv_matrices(path, body, dimension)
     raise FormatError(
         f"{path}: the first line must be {','.join(REDUCED)} or distribution,mean,cov_1,...,cov_d. "
@@ -111,15 +140,21 @@ def _read_csv(path: Path) -> Mapping[str, object]:
     )
 
 
-def _csv_matrices(path: Path, body: list[list[str]], dimension: int) -> Mapping[str, object]:
+def _csv_matrices(
+    path: Path, body: list[list[str]], dimension: int
+) -> Mapping[str, object]:
     labels = [row[0] for row in body]
     if labels != ["X"] * dimension + ["Y"] * dimension:
         raise ShapeError(
             f"{path}: {dimension} covariance columns need {dimension} lines that start with X, then as many with Y. "
             f"Got {labels.count('X')} with X and {labels.count('Y')} with Y in {len(body)} lines."
         )
-    numbers = [line_of_numbers(path, line, row[1:], dimension + 1) for line, row in enumerate(body, start=2)]
-    x, y = numbers[:dimension], numbers[dimension:]
+    numbers = [
+        line_of_numbers(path, line, row[1:], dimension + 1)
+        for line, row in enumerate(body, start=2)
+    ]
+    x = numbers[:dimension]
+    y = numbers[dimension:]
     return {
         "mean_x": [row[0] for row in x],
         "cov_x": [row[1:] for row in x],

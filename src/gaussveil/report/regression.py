@@ -22,15 +22,24 @@ def regression_report(fits: tuple[LinearFit, ...], certificate: Certificate) -> 
 
 
 def _section(fit: LinearFit) -> Section:
-    rows = zip(fit.names, fit.coefficients, fit.std_error, *fit.interval.T, fit.informed)
+    rows = zip(
+        fit.names, fit.coefficients, fit.std_error, *fit.interval.T, fit.informed
+    )
     return Section(
         heading=f"Regression of {fit.target}",
         paragraphs=(f"{fit.summary().splitlines()[-1].lstrip('* ').capitalize()}.",),
-        figure=svg(coefficient_figure(fit), f"coefficients-{fit.target}", "Slopes with their 95 % intervals."),
+        figure=svg(
+            coefficient_figure(fit),
+            f"coefficients-{fit.target}",
+            "Slopes with their 95 % intervals.",
+        ),
         caption="Slopes and 95 % intervals, in units of the standard error; hollow: not to be trusted.",
         table=Table(
             columns=("", "coefficient", "standard error", "from", "to", "trusted"),
-            rows=[(name, *(f"{x:.4g}" for x in numbers), "yes" if told else "no") for name, *numbers, told in rows],
+            rows=[
+                (name, *(f"{x:.4g}" for x in numbers), "yes" if told else "no")
+                for name, *numbers, told in rows
+            ],
         ),
     )
 
@@ -40,10 +49,20 @@ def coefficient_figure(fit: LinearFit) -> Figure:
     with drawing(6.4, 1.0 + 0.3 * len(fit.names)) as (figure, axes):
         error = fit.std_error[1:]
         for place, (value, (low, high), told) in enumerate(
-            zip(fit.coefficients[1:] / error, fit.interval[1:] / error[:, None], fit.informed[1:])
+            zip(
+                fit.coefficients[1:] / error,
+                fit.interval[1:] / error[:, None],
+                fit.informed[1:],
+            )
         ):
             axes.plot([low, high], [place, place], color=SERIES[0] if told else FAINT)
-            axes.plot(value, place, "o", color=SERIES[0] if told else FAINT, mfc=None if told else "none")
+            axes.plot(
+                value,
+                place,
+                "o",
+                color=SERIES[0] if told else FAINT,
+                mfc=None if told else "none",
+            )
         axes.axvline(0.0, color=INK, linewidth=0.8)
         axes.set_yticks(np.arange(len(error)), fit.names[1:])
         axes.invert_yaxis()

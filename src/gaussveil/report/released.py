@@ -18,8 +18,18 @@ from typing import Any
 import numpy as np
 
 from gaussveil.accounting import Certificate
-from gaussveil.accounting.certificates.values import Cells, ValuesDigest, cells_of, document_cells
-from gaussveil.errors import FormatError, GaussveilError, MissingDependencyError, install
+from gaussveil.accounting.certificates.values import (
+    Cells,
+    ValuesDigest,
+    cells_of,
+    document_cells,
+)
+from gaussveil.errors import (
+    FormatError,
+    GaussveilError,
+    MissingDependencyError,
+    install,
+)
 
 ENDINGS = (".csv", ".gz", ".parquet", ".json", ".xlsx", ".npy", ".npz", ".arrow")
 NOTE = "certificate.json"
@@ -41,13 +51,31 @@ def readings(name: str, content: bytes) -> list[Cells]:
             return list(_of_json(json.loads(content)))
         if ending == ".npz":
             with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-                return [document_cells({name: stored[name].tolist() for name in stored.files})]
+                return [
+                    document_cells(
+                        {name: stored[name].tolist() for name in stored.files}
+                    )
+                ]
         if ending in (".parquet", ".arrow", ".npy"):
             found = cells_of(_binary(ending, content))
-            return [] if found is None else [found]
-        return list(_of_rows(_sheet(content))) if ending == ".xlsx" else []
-    except (ValueError, OSError, EOFError, zlib.error, zipfile.BadZipFile, RecursionError, csv.Error) as error:
-        raise FormatError(f"{name}: cannot be read as a table ({type(error).__name__})") from None
+            if found is None:
+                return []
+            return [found]
+        if ending == ".xlsx":
+            return list(_of_rows(_sheet(content)))
+        return []
+    except (
+        ValueError,
+        OSError,
+        EOFError,
+        zlib.error,
+        zipfile.BadZipFile,
+        RecursionError,
+        csv.Error,
+    ) as error:
+        raise FormatError(
+            f"{name}: cannot be read as a table ({type(error).__name__})"
+        ) from None
 
 
 def with_digest(certificate: Certificate, name: str, content: bytes) -> Certificate:
@@ -59,7 +87,9 @@ def with_digest(certificate: Certificate, name: str, content: bytes) -> Certific
         found = readings(name, content)
     except GaussveilError:
         return certificate
-    return certificate.of_values(ValuesDigest.of(found[0])) if found else certificate
+    if found:
+        return certificate.of_values(ValuesDigest.of(found[0]))
+    return certificate
 
 
 def certificate_near(path: Path) -> Path:
@@ -68,10 +98,19 @@ def certificate_near(path: Path) -> Path:
     if own.is_file():
         return own
     stem = path.name.removesuffix(".gz").rpartition(".")[0]
-    near = sorted(one for one in path.parent.glob(f"*{NOTE}") if one.name.startswith(f"{stem}.") or one.name == NOTE)
+    near = sorted(
+        one
+        for one in path.parent.glob(f"*{NOTE}")
+        if one.name.startswith(f"{stem}.") or one.name == NOTE
+    )
     if len(near) != 1:
-        told = f"{own.name} is not there" if not near else f"{len(near)} could be meant"
-        raise FormatError(f"{path}: is a table whose certificate is not beside it ({told}); name it by --certificate")
+        if not near:
+            told = f"{own.name} is not there"
+        else:
+            told = f"{len(near)} could be meant"
+        raise FormatError(
+            f"{path}: is a table whose certificate is not beside it ({told}); name it by --certificate"
+        )
     return near[0]
 
 
@@ -85,8 +124,12 @@ def table_near(certificate: Path) -> Path | None:
     """The released file that a certificate is named after, where it is there."""
     name = certificate.name.removesuffix(f".{NOTE}")
     table = certificate.with_name(name)
-    fits = name != certificate.name and table.suffix.lower() in ENDINGS and table.is_file()
-    return table if fits else None
+    fits = (
+        name != certificate.name and table.suffix.lower() in ENDINGS and table.is_file()
+    )
+    if fits:
+        return table
+    return None
 
 
 def unpacked(path: Path) -> tuple[str, dict[str, bytes], list[str]]:
@@ -96,22 +139,49 @@ def unpacked(path: Path) -> tuple[str, dict[str, bytes], list[str]]:
             inside = [one for one in parcel.infolist() if not one.is_dir()]
             notes = [one for one in inside if Path(one.filename).name.endswith(NOTE)]
             if len(notes) != 1:
-                raise FormatError(f"the package must hold one {NOTE}. Got {len(notes)}: unpack it, name one")
+                raise FormatError(
+                    f"the package must hold one {NOTE}. Got {len(notes)}: unpack it, name one"
+                )
             if notes[0].file_size > LARGEST_NOTE:
-                raise FormatError(f"the package's certificate must have at most {LARGEST_NOTE >> 20} MiB")
-            if any(one.file_size > LARGEST for one in inside) or len({one.filename for one in inside}) < len(inside):
-                raise FormatError("the package holds a file twice, or one that is too large")
-            tables = [one for one in inside if one not in notes and Path(one.filename).suffix.lower() in ENDINGS]
-            others = [one.filename for one in inside if one not in notes and one not in tables]
+                raise FormatError(
+                    f"the package's certificate must have at most {LARGEST_NOTE >> 20} MiB"
+                )
+            if any(one.file_size > LARGEST for one in inside) or len(
+                {one.filename for one in inside}
+            ) < len(inside):
+                raise FormatError(
+                    "the package holds a file twice, or one that is too large"
+                )
+            tables = [
+                one
+                for one in inside
+                if one not in notes and Path(one.filename).suffix.lower() in ENDINGS
+            ]
+            others = [
+                one.filename for one in inside if one not in notes and one not in tables
+            ]
             body = parcel.read(notes[0]).decode("utf-8", "replace")
             return body, {one.filename: parcel.read(one) for one in tables}, others
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError):
-        raise FormatError(f"the package cannot be unpacked: name the {NOTE} that is inside") from None
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        OSError,
+    ):
+        raise FormatError(
+            f"the package cannot be unpacked: name the {NOTE} that is inside"
+        ) from None
 
 
 def _of_csv(text: str) -> Iterator[Cells]:
     for separator in SEPARATORS:
-        rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row]
+        rows = [
+            row
+            for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+            if row
+        ]
         if rows and len({len(row) for row in rows}) == 1:
             if separator != ",":
                 rows = [[_point(cell) for cell in row] for row in rows]
@@ -121,14 +191,19 @@ def _of_csv(text: str) -> Iterator[Cells]:
 def _point(cell: str) -> str:
     """A number with a decimal comma, as lists that semicolons separate have them."""
     whole, comma, rest = cell.partition(",")
-    return f"{whole}.{rest}" if comma and whole.lstrip("+-").isdigit() else cell
+    if comma and whole.lstrip("+-").isdigit():
+        return f"{whole}.{rest}"
+    return cell
 
 
 def _of_rows(rows: list[list[Any]]) -> Iterator[Cells]:
     """With the first row as names and without; a number is no name, unless it is the place of a column."""
     if not rows:
         return
-    named = Cells([list(column) for column in zip(*rows[1:])] or [[] for _ in rows[0]], tuple(map(str, rows[0])))
+    named = Cells(
+        [list(column) for column in zip(*rows[1:])] or [[] for _ in rows[0]],
+        tuple(map(str, rows[0])),
+    )
     plain = Cells([list(column) for column in zip(*rows)])
     likely = all(cell != "" and not _is_number(cell) for cell in rows[0])
     yield from (named, plain) if likely else (plain, named)
@@ -149,8 +224,14 @@ def _of_json(content: Any) -> Iterator[Cells]:
     """
     if isinstance(content, Mapping):
         content = {name: part for name, part in content.items() if name != CARRIED}
-        columns = {name: list(one.values()) if isinstance(one, Mapping) else one for name, one in content.items()}
-        table = cells_of(columns) if all(isinstance(one, list) for one in columns.values()) else None
+        columns = {
+            name: list(one.values()) if isinstance(one, Mapping) else one
+            for name, one in content.items()
+        }
+        if all(isinstance(one, list) for one in columns.values()):
+            table = cells_of(columns)
+        else:
+            table = None
     else:
         table = cells_of(content)
     if table is not None:
@@ -180,7 +261,11 @@ def _sheet(content: bytes) -> list[list[Any]]:
             f"Excel files need python-calamine: {install('excel')}; or save the sheet as CSV."
         ) from None
     try:
-        found: list[list[Any]] = CalamineWorkbook.from_filelike(io.BytesIO(content)).get_sheet_by_index(0).to_python()
+        found: list[list[Any]] = (
+            CalamineWorkbook.from_filelike(io.BytesIO(content))
+            .get_sheet_by_index(0)
+            .to_python()
+        )
     except CalamineError as error:
         raise ValueError(str(error)) from None
     return found

@@ -21,7 +21,9 @@ MOST_VALUES = 10
 MOST_COLUMNS = 24  # that are drawn
 
 
-def beside_figure(private: pa.Table, rows: pa.Table, columns: Sequence[Column]) -> Figure:
+def beside_figure(
+    private: pa.Table, rows: pa.Table, columns: Sequence[Column]
+) -> Figure:
     """One panel for every column, the private table filled, the synthetic one a line; then all pairs of columns.
 
     In the last panel the private rank correlations lie below the diagonal and the synthetic ones above it: what is as
@@ -34,10 +36,17 @@ def beside_figure(private: pa.Table, rows: pa.Table, columns: Sequence[Column]) 
     """
     shown = tuple(columns)[:MOST_COLUMNS]
     down = math.ceil((len(shown) + 1) / ACROSS)
-    with drawing(2.6 * ACROSS, 2.1 * down, down, ACROSS, squeeze=False) as (figure, panels):
+    with drawing(2.6 * ACROSS, 2.1 * down, down, ACROSS, squeeze=False) as (
+        figure,
+        panels,
+    ):
         every = list(panels.ravel())
         for axes, column in zip(every, shown):
-            _draw_column(axes, column, *(one.column(column.name).combine_chunks() for one in (private, rows)))
+            _draw_column(
+                axes,
+                column,
+                *(one.column(column.name).combine_chunks() for one in (private, rows)),
+            )
         _draw_pairs(every[len(shown)], private, rows, shown)
         for axes in every[len(shown) + 1 :]:
             axes.set_axis_off()
@@ -51,12 +60,16 @@ def _draw_column(axes: Axes, column: Column, private: pa.Array, rows: pa.Array) 
     if column.is_category:
         values = list(column.values or ())[:MOST_VALUES]
         shares = [
-            np.array([one.to_pylist().count(value) for value in values]) / max(len(one), 1) for one in (private, rows)
+            np.array([one.to_pylist().count(value) for value in values])
+            / max(len(one), 1)
+            for one in (private, rows)
         ]
         places = np.arange(len(values))
         axes.bar(places, shares[0], color=SERIES[0], alpha=0.35, label="private")
         axes.plot(places, shares[1], "o", color=INK, markersize=4, label="synthetic")
-        axes.set_xticks(places, [str(value)[:8] for value in values], rotation=45, ha="right")
+        axes.set_xticks(
+            places, [str(value)[:8] for value in values], rotation=45, ha="right"
+        )
         return
     numbers = [column.numbers(one) for one in (private, rows)]
     known = [one[~np.isnan(one)] for one in numbers]
@@ -64,11 +77,17 @@ def _draw_column(axes: Axes, column: Column, private: pa.Array, rows: pa.Array) 
         return
     low, high = np.quantile(np.concatenate(known), [0.005, 0.995])
     edges = np.linspace(low, max(high, np.nextafter(low, np.inf)), BINS + 1)
-    heights = [np.histogram(np.clip(one, low, high), edges)[0] / len(one) for one in known]
-    axes.stairs(heights[0], edges, color=SERIES[0], alpha=0.35, fill=True, label="private")
+    heights = [
+        np.histogram(np.clip(one, low, high), edges)[0] / len(one) for one in known
+    ]
+    axes.stairs(
+        heights[0], edges, color=SERIES[0], alpha=0.35, fill=True, label="private"
+    )
     axes.stairs(heights[1], edges, color=INK, label="synthetic")
     ends = axes.get_xlim()
-    axes.set_xticks([low, high], [column.written(np.asarray(end)) for end in (low, high)])
+    axes.set_xticks(
+        [low, high], [column.written(np.asarray(end)) for end in (low, high)]
+    )
     axes.set_xlim(ends)
 
 
@@ -77,7 +96,9 @@ def _shares(cells: pa.Array, values: Sequence[object]) -> Floats:
     return np.array([listed.count(value) for value in values]) / max(len(listed), 1)
 
 
-def _draw_pairs(axes: Axes, private: pa.Table, rows: pa.Table, columns: Sequence[Column]) -> None:
+def _draw_pairs(
+    axes: Axes, private: pa.Table, rows: pa.Table, columns: Sequence[Column]
+) -> None:
     below, above = (_correlations(one, columns) for one in (private, rows))
     both = np.tril(below, -1) + np.triu(above, 1)
     axes.imshow(both, cmap="RdBu_r", vmin=-1, vmax=1)
@@ -92,8 +113,12 @@ def _correlations(table: pa.Table, columns: Sequence[Column]) -> Floats:
     for column in columns:
         cells = table.column(column.name).combine_chunks()
         if column.is_category:
-            place = {value: float(index) for index, value in enumerate(column.values or ())}
-            numbers = np.array([place.get(value, np.nan) for value in cells.to_pylist()])
+            place = {
+                value: float(index) for index, value in enumerate(column.values or ())
+            }
+            numbers = np.array(
+                [place.get(value, np.nan) for value in cells.to_pylist()]
+            )
         else:
             numbers = column.numbers(cells)
         known = ~np.isnan(numbers)

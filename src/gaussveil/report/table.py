@@ -27,38 +27,69 @@ def table_report(answers: Any, certificate: Certificate) -> Report:
     """Answers (an Arrow table as `TableRelease` gives it) as pictures and numbers, then the certificate."""
     page = certificate_report(certificate)
     columns = answers.column_names
-    names = [name for name in columns if {f"{name}_sd", f"{name}_low", f"{name}_high"} <= {*columns}]
+    names = [
+        name
+        for name in columns
+        if {f"{name}_sd", f"{name}_low", f"{name}_high"} <= {*columns}
+    ]
     keys = columns[: columns.index(names[0])]
     sections = [
         Section(
             heading=name,
-            figure=svg(answer_figure(answers, keys, name), f"answer-{k}", f"{name} by group with its band."),
+            figure=svg(
+                answer_figure(answers, keys, name),
+                f"answer-{k}",
+                f"{name} by group with its band.",
+            ),
             caption=BAND,
         )
         for k, name in enumerate(names[:MOST_PICTURES])
     ]
     rows = [
         (
-            ", ".join("all" if row[key] is None else str(row[key]) for key in keys) or "all",
-            *(f"{row[name]:.5g} ({row[name + '_low']:.5g} to {row[name + '_high']:.5g})" for name in names),
+            ", ".join("all" if row[key] is None else str(row[key]) for key in keys)
+            or "all",
+            *(
+                f"{row[name]:.5g} ({row[name + '_low']:.5g} to {row[name + '_high']:.5g})"
+                for name in names
+            ),
         )
         for row in answers.slice(0, MOST_ROWS).to_pylist()
     ]
-    numbers = Section(heading="Numbers", table=Table((", ".join(keys) or "group", *names), rows), caption=BAND)
+    numbers = Section(
+        heading="Numbers",
+        table=Table((", ".join(keys) or "group", *names), rows),
+        caption=BAND,
+    )
     return replace(page, sections=[*sections, numbers, *page.sections])
 
 
-def answer_figure(answers: Any, keys: list[str], name: str, title: str | None = None) -> Figure:
+def answer_figure(
+    answers: Any, keys: list[str], name: str, title: str | None = None
+) -> Figure:
     """One answer over the groups in their order: a line with its band where there are many, points where few.
 
     Where there are several keys and few values of all but the first, these have a line each.
     """
-    known = answers.filter(answers.column(keys[0]).is_valid()) if keys else answers.slice(0, 1)
-    ends = [np.asarray(known.column(name + end), dtype=float) for end in ("", "_low", "_high")]
-    groups = [tuple(str(row[key]) for key in keys) for row in known.select(keys).to_pylist()] if keys else [("all",)]
+    if keys:
+        known = answers.filter(answers.column(keys[0]).is_valid())
+    else:
+        known = answers.slice(0, 1)
+    ends = [
+        np.asarray(known.column(name + end), dtype=float)
+        for end in ("", "_low", "_high")
+    ]
+    if keys:
+        groups = [
+            tuple(str(row[key]) for key in keys)
+            for row in known.select(keys).to_pylist()
+        ]
+    else:
+        groups = [("all",)]
     series = [group[1:] for group in groups]
     if len(set(series)) > len(SERIES):
-        series, groups = [()] * len(groups), [(", ".join(group),) for group in groups]
+        series = [()] * len(groups)
+        groups = [(", ".join(group),) for group in groups]
     labels = list(dict.fromkeys(group[0] for group in groups))
     place = np.array([labels.index(group[0]) for group in groups])
     with drawing(7.2, 3.2) as (figure, axes):
@@ -70,7 +101,15 @@ def answer_figure(answers: Any, keys: list[str], name: str, title: str | None = 
                 axes.plot(x, value, color=color, label=", ".join(one))
             else:
                 errors = [np.maximum(value - low, 0.0), np.maximum(high - value, 0.0)]
-                axes.errorbar(x, value, errors, color=color, fmt="o", capsize=4, label=", ".join(one))
+                axes.errorbar(
+                    x,
+                    value,
+                    errors,
+                    color=color,
+                    fmt="o",
+                    capsize=4,
+                    label=", ".join(one),
+                )
         shown = np.arange(len(labels))[:: max(len(labels) // 12, 1)]
         axes.set_xticks(shown, [labels[k] for k in shown])
         axes.set_xlabel(keys[0] if any(series) else ", ".join(keys))

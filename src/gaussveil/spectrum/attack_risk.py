@@ -17,7 +17,9 @@ from gaussveil.spectrum import contour
 from gaussveil.spectrum.terms import Terms
 from gaussveil.typing import Floats
 
-ROUNDING = 2.0**-50  # of a bound of the trade-off, which is below 1 with all of its terms
+ROUNDING = (
+    2.0**-50
+)  # of a bound of the trade-off, which is below 1 with all of its terms
 HIGHEST = 12.0  # log of the largest mean shift that is looked for
 GRID = np.linspace(0.0, 1.0, 65) ** 2
 
@@ -31,7 +33,10 @@ class GaussianDP(NamedTuple):
 
 def smallest_mu(curve: Any, smallest_delta: float) -> GaussianDP:
     """The mu of a curve that is compared down to a smallest delta, and its regret (see `PrivacyCurve.mu`)."""
-    ahead, back = (_ends(side, float(side.epsilon(smallest_delta))) for side in (curve, curve.reversed()))
+    ahead, back = (
+        _ends(side, float(side.epsilon(smallest_delta)))
+        for side in (curve, curve.reversed())
+    )
     mu = max(_largest_shift(ahead), _largest_shift(back))
     return GaussianDP(mu, _regret(mu, ahead, back))
 
@@ -45,10 +50,16 @@ class _Ends(NamedTuple):
 
 
 def _ends(side: Any, reach: float) -> _Ends:
-    levels = (max(reach, 1e-9) if reach < math.inf else 1.0) * np.linspace(0.0, 1.0, 129) ** 2
-    deltas, error = np.asarray(side.delta(levels), dtype=np.float64), side.relative_error
+    levels = (max(reach, 1e-9) if reach < math.inf else 1.0) * np.linspace(
+        0.0, 1.0, 129
+    ) ** 2
+    deltas = np.asarray(side.delta(levels), dtype=np.float64)
+    error = side.relative_error
     # Losses that are infinite with more than the smallest delta have no mean shift above them.
-    upper = np.minimum(deltas * (1.0 + error), 1.0) if reach < math.inf else np.ones(levels.size)
+    if reach < math.inf:
+        upper = np.minimum(deltas * (1.0 + error), 1.0)
+    else:
+        upper = np.ones(levels.size)
     return _Ends(levels, np.append(deltas[:-1] * (1.0 - error), 0.0), upper)
 
 
@@ -62,21 +73,35 @@ def _largest_shift(side: _Ends) -> float:
     """
     rest = np.log1p(-side.upper) - side.levels
     begin = int(np.argmax(rest))
-    least = -2.0 * float(scipy.special.ndtri_exp(rest[begin] - math.log(2.0))) if begin or side.upper[0] == 1.0 else 0.0
-    levels, deltas = side.levels[begin:], side.upper[begin:]
-    first, start = levels[:-1], deltas[:-1]
-    width, fall = np.maximum(np.expm1(np.diff(levels)), 1e-300), np.maximum(start - deltas[1:], 0.0)
+    if begin or side.upper[0] == 1.0:
+        least = -2.0 * float(scipy.special.ndtri_exp(rest[begin] - math.log(2.0)))
+    else:
+        least = 0.0
+    levels = side.levels[begin:]
+    deltas = side.upper[begin:]
+    first = levels[:-1]
+    start = deltas[:-1]
+    width = np.maximum(np.expm1(np.diff(levels)), 1e-300)
+    fall = np.maximum(start - deltas[1:], 0.0)
     slope = scipy.special.ndtri_exp(np.log(fall / width) - first)
-    low, high = np.full(first.size, -18.0), np.full(first.size, HIGHEST)
+    low = np.full(first.size, -18.0)
+    high = np.full(first.size, HIGHEST)
     for _ in range(52):
         mu = np.exp(0.5 * (low + high))
         place = np.clip(np.nan_to_num(-mu * (slope + 0.5 * mu)), first, levels[1:])
         flat = np.zeros((first.size, 1))
-        value, _, error = contour.log_delta(Terms.from_gaps(flat, flat + 1.0, (mu * mu)[:, None]), place)
-        reached = value - error >= np.log(start - fall * np.expm1(place - first) / width)  # not so without an answer
-        low, high = np.where(reached, low, np.log(mu)), np.where(reached, np.log(mu), high)
+        value, _, error = contour.log_delta(
+            Terms.from_gaps(flat, flat + 1.0, (mu * mu)[:, None]), place
+        )
+        reached = value - error >= np.log(
+            start - fall * np.expm1(place - first) / width
+        )  # not so without an answer
+        low = np.where(reached, low, np.log(mu))
+        high = np.where(reached, np.log(mu), high)
     largest = max(float(np.max(high, initial=-18.0)), math.log(max(least, 1e-300)))
-    return math.exp(largest) * (1.0 + 1e-12) if largest < HIGHEST else math.inf
+    if largest < HIGHEST:
+        return math.exp(largest) * (1.0 + 1e-12)
+    return math.inf
 
 
 @np.errstate(all="ignore")
@@ -89,17 +114,26 @@ def _regret(mu: float, ahead: _Ends, back: _Ends) -> float:
         return 1.0
     near = np.linspace(-8.0, 8.0, 513)
     place = np.unique(np.concatenate([near, near + mu]))
-    rate, gaussian = scipy.special.log_ndtr(-place), scipy.special.ndtr(place - mu)
+    rate = scipy.special.log_ndtr(-place)
+    gaussian = scipy.special.ndtr(place - mu)
     width = rate[:-1] + np.log(-np.expm1(np.diff(rate)))
     tilt = mu * (place - 0.5 * mu)
-    share, below = _corner(gaussian[:-1], gaussian[1:], np.exp(tilt[:-1] + width), np.exp(tilt[1:] + width))
+    share, below = _corner(
+        gaussian[:-1], gaussian[1:], np.exp(tilt[:-1] + width), np.exp(tilt[1:] + width)
+    )
     gaps = []
     for side, other in ((ahead, back), (back, ahead)):
         missed = _missed(side, other, rate)
-        ends, inside = missed - gaussian, missed[:-1] + share * np.diff(missed) - below
+        ends = missed - gaussian
+        inside = missed[:-1] + share * np.diff(missed) - below
         gaps.append(np.maximum(np.maximum(ends[:-1], ends[1:]), inside))
-    largest = float(np.max(np.minimum(*gaps))) + 1e-14 * float(1.0 + mu * mu + ahead.levels[-1] + back.levels[-1])
-    return largest if largest < 1.0 else 1.0  # also where doubles do not tell
+    largest = float(np.max(np.minimum(*gaps))) + 1e-14 * float(
+        1.0 + mu * mu + ahead.levels[-1] + back.levels[-1]
+    )
+    # also where doubles do not tell
+    if largest < 1.0:
+        return largest
+    return 1.0
 
 
 def _missed(side: _Ends, other: _Ends, log_rate: Floats) -> Floats:
@@ -117,15 +151,25 @@ def _missed(side: _Ends, other: _Ends, log_rate: Floats) -> Floats:
     wide = np.expm1(np.diff(levels))  # cells, over where they begin
     before = (lower[1:-1] - upper[:-2]) / -np.expm1(-np.diff(levels)[:-1])
     after = (upper[2:] - lower[1:-1]) / wide[1:] * np.exp(-np.diff(levels)[:-1])
-    first, last = np.append(-shrunk[-1], before) * wide, np.append(after, 0.0) * wide
+    first = np.append(-shrunk[-1], before) * wide
+    last = np.append(after, 0.0) * wide
     share, height = _corner(lower[:-1], lower[1:], first, last)
     place = np.concatenate([levels, levels[:-1] + np.log1p(share * wide)])
-    return np.asarray(np.max(1.0 - np.concatenate([lower, height]) - np.exp(place + log_rate[:, None]), axis=1))
+    return np.asarray(
+        np.max(
+            1.0 - np.concatenate([lower, height]) - np.exp(place + log_rate[:, None]),
+            axis=1,
+        )
+    )
 
 
-def _corner(start: Floats, end: Floats, first: Floats, last: Floats) -> tuple[Floats, Floats]:
+def _corner(
+    start: Floats, end: Floats, first: Floats, last: Floats
+) -> tuple[Floats, Floats]:
     """Where, as a share of a cell, and how high a line from its start meets one to its end; either may do alone."""
-    share = np.clip(np.nan_to_num((end - start - last) / (first - last), nan=1.0), 0.0, 1.0)
+    share = np.clip(
+        np.nan_to_num((end - start - last) / (first - last), nan=1.0), 0.0, 1.0
+    )
     return share, start + first * share
 
 
@@ -142,8 +186,17 @@ def tradeoff_of(curve: Any, type_one_error: Floats) -> Floats:
             points = grid
             for _ in range(2):
                 place = int(np.argmax(found))
-                points = np.linspace(points[max(place - 1, 0)], points[min(place + 1, points.size - 1)], 17)
-                found = _bound(points, np.asarray(side.delta(points), dtype=np.float64), float(level), ahead)
+                points = np.linspace(
+                    points[max(place - 1, 0)],
+                    points[min(place + 1, points.size - 1)],
+                    17,
+                )
+                found = _bound(
+                    points,
+                    np.asarray(side.delta(points), dtype=np.float64),
+                    float(level),
+                    ahead,
+                )
             best[index] = max(best[index], float(np.max(found)))
     return np.reshape(np.clip(best, 0.0, 1.0 - levels), np.shape(type_one_error))
 
@@ -151,4 +204,9 @@ def tradeoff_of(curve: Any, type_one_error: Floats) -> Floats:
 def _bound(epsilon: Floats, delta: Floats, level: float, ahead: bool) -> Floats:
     """1 - delta(epsilon) - e^epsilon level, or the same at -epsilon from the other direction's delta."""
     weight = np.exp(epsilon)
-    return np.asarray(1.0 - delta - weight * level if ahead else (1.0 - delta - level) / weight) - ROUNDING
+    return (
+        np.asarray(
+            1.0 - delta - weight * level if ahead else (1.0 - delta - level) / weight
+        )
+        - ROUNDING
+    )

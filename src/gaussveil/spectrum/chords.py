@@ -13,7 +13,9 @@ import numpy as np
 
 from gaussveil.typing import Floats
 
-NEGLIGIBLE = 1e-25  # tail mass of a curve that is charged as sampler error instead of entering K
+NEGLIGIBLE = (
+    1e-25  # tail mass of a curve that is charged as sampler error instead of entering K
+)
 CELLS = 4096
 ROUNDED_UP = 1.0 + 1e-12
 SUMMED_UP = 1.0 + 1e-6  # more than the roundings of a sum over all cells
@@ -34,26 +36,33 @@ def chords_of(curve: Any) -> Chords:
     """The nodes of one direction of a curve."""
     floor = float(curve.delta(BEYOND_ALL)) * (1 + 1e-9)
     end = float(curve.epsilon(max(NEGLIGIBLE, floor)))
-    nodes = np.expm1(np.linspace(0.0, math.log1p(end), CELLS + 1)) if end > 0 else np.zeros(1)
+    if end > 0:
+        nodes = np.expm1(np.linspace(0.0, math.log1p(end), CELLS + 1))
+    else:
+        nodes = np.zeros(1)
     nodes[-1] = end  # rounding below it would leave mass that is not there
     return Chords(nodes, np.asarray(curve.delta(nodes)) * (1 + curve.relative_error))
 
 
 def cumulant_upper(curve: Any, order: float) -> tuple[float, float]:
     """Upper end of K(s) of a curve, and the tail mass left out of it (charge it like a sampler error)."""
-    ahead, back = curve.chord_nodes, curve.reversed().chord_nodes
+    ahead = curve.chord_nodes
+    back = curve.reversed().chord_nodes
     if order * ahead.nodes[-1] > LARGEST_EXPONENT:
         return math.inf, 0.0
     total = _integral(ahead, order) + _integral(back, -order - 1)
     # Past its last node the other direction is at most its last height, and its weight falls by itself.
-    total += float(back.heights[-1]) * math.exp(-(1 + order) * back.nodes[-1]) / (1 + order)
+    total += (
+        float(back.heights[-1]) * math.exp(-(1 + order) * back.nodes[-1]) / (1 + order)
+    )
     return math.log1p(order * (1 + order) * total * SUMMED_UP), float(ahead.heights[-1])
 
 
 def _integral(chords: Chords, power: float) -> float:
     """Integral over a = e^x of a^(power-1) times the chords, linear in a, that join the heights at the nodes x."""
     nodes, heights = chords
-    start, step = np.exp(power * nodes[:-1]), np.diff(nodes)
+    start = np.exp(power * nodes[:-1])
+    step = np.diff(nodes)
     growth = np.expm1(power * step) / power
     weight = start * growth
     moment = np.expm1((power + 1) * step) / (power + 1) - growth
@@ -62,7 +71,9 @@ def _integral(chords: Chords, power: float) -> float:
     # On a short cell that difference is all rounding; there (e^u - 1)/(e^h - 1) >= e^-h u/h serves. The heights fall:
     # a share too large would lower the sum.
     reach = (1 + abs(power)) * step
-    share = np.where((reach < SHORT) | (step < SHORT**2), start * step / 2 * np.exp(-reach), share)
+    share = np.where(
+        (reach < SHORT) | (step < SHORT**2), start * step / 2 * np.exp(-reach), share
+    )
     return float(np.sum(heights[:-1] * weight + np.diff(heights) * share * (1 - 1e-6)))
 
 
@@ -72,16 +83,29 @@ def renyi_upper(curve: Any, order: float) -> float:
     Beyond the last node either the losses end, or Markov's bound of the largest move serves (docs/math/profiles).
     """
     s = order - 1.0
-    largest, steepest = float(curve.largest_loss), float(curve.largest_shift)
+    largest = float(curve.largest_loss)
+    steepest = float(curve.largest_shift)
     if curve.infinity > 0.0 or largest == steepest == math.inf:
         return math.inf
     end = float(curve.chord_nodes.nodes[-1])
     if largest < math.inf:
-        low = min(s, FAR / max(end, 1e-9))  # beyond it e^K grows by at most e^l for each order
+        low = min(
+            s, FAR / max(end, 1e-9)
+        )  # beyond it e^K grows by at most e^l for each order
         found, height = cumulant_upper(curve, low)
-        rest = math.log1p(low) + math.log(height) + low * largest if height else -math.inf
-        return min((float(np.logaddexp(found, rest)) + (s - low) * largest) / s * ROUNDED_UP, largest)
+        if height:
+            rest = math.log1p(low) + math.log(height) + low * largest
+        else:
+            rest = -math.inf
+        return min(
+            (float(np.logaddexp(found, rest)) + (s - low) * largest) / s * ROUNDED_UP,
+            largest,
+        )
     found, _ = cumulant_upper(curve, s)
     t = max(s + 1.0, end / steepest**2 - 0.5)
-    rest = math.log(s * (1.0 + s) / (t - s)) + 0.5 * steepest**2 * t * (t + 1.0) - (t - s) * end
+    rest = (
+        math.log(s * (1.0 + s) / (t - s))
+        + 0.5 * steepest**2 * t * (t + 1.0)
+        - (t - s) * end
+    )
     return float(np.logaddexp(found, rest)) / s * ROUNDED_UP

@@ -19,7 +19,9 @@ from gaussveil.typing import Floats
 
 def log_delta_mean_shift(shift: Any, epsilon: Any) -> Floats:
     """log delta of N(shift, 1) against N(0, 1): Phi(t/2 - eps/t) - e^eps Phi(-t/2 - eps/t) (NDIS Proposition 1)."""
-    t, eps = np.broadcast_arrays(_finite("shift", shift), epsilon_array(epsilon, np.zeros(0)))
+    t, eps = np.broadcast_arrays(
+        _finite("shift", shift), epsilon_array(epsilon, np.zeros(0))
+    )
     loss = PrivacyLoss.from_terms([0.0], [1.0], energy_of(t)[..., None])
     return np.asarray(loss.log_delta(eps))[()]
 
@@ -27,13 +29,19 @@ def log_delta_mean_shift(shift: Any, epsilon: Any) -> Floats:
 def log_delta_equal_ratios(ratio: Any, degrees: Any, epsilon: Any) -> Floats:
     """log delta of N(0, ratio I) against N(0, I) in `degrees` dimensions, either direction (NDIS Lemma 4)."""
     tau, size, eps = np.broadcast_arrays(
-        _finite("ratio", ratio), _finite("degrees", degrees), epsilon_array(epsilon, np.zeros(0))
+        _finite("ratio", ratio),
+        _finite("degrees", degrees),
+        epsilon_array(epsilon, np.zeros(0)),
     )
     if np.any(tau <= 0.0):
-        raise ParameterError("'ratio' must be > 0: it is a ratio of variances. Got a value <= 0.")
+        raise ParameterError(
+            "'ratio' must be > 0: it is a ratio of variances. Got a value <= 0."
+        )
     if np.any(size < 1.0):
         raise ParameterError("'degrees' must be >= 1. Got a smaller value.")
-    wide = PrivacyLoss.from_terms(1.0 - np.maximum(tau, 1.0 / tau)[..., None], size[..., None], 0.0)
+    wide = PrivacyLoss.from_terms(
+        1.0 - np.maximum(tau, 1.0 / tau)[..., None], size[..., None], 0.0
+    )
     ahead, back = (np.asarray(side.log_delta(eps)) for side in (wide, wide.reversed()))
     return np.asarray(np.where(tau < 1.0, back, ahead))[()]
 

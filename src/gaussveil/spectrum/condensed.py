@@ -23,54 +23,86 @@ def condensed(terms: Terms) -> Terms:
     gap = terms.variance_gap
     if not isinstance(gap, np.ndarray) or gap.size != gap.shape[-1] or gap.size < LONG:
         return terms
-    columns = np.array(folded(*(column.reshape(-1) for column in terms.columns())).columns())
+    columns = np.array(
+        folded(*(column.reshape(-1) for column in terms.columns())).columns()
+    )
     cell = _cells(columns[0])
     order = np.argsort(cell, kind="stable")
-    columns, cell = columns[:, order], cell[order]
+    columns = columns[:, order]
+    cell = cell[order]
     _, sizes = np.unique(cell, return_counts=True)
     many = (sizes >= FEWEST) & (cell[np.cumsum(sizes) - 1] != 0)
-    inside, sizes = np.repeat(many, sizes), sizes[many]
+    inside = np.repeat(many, sizes)
+    sizes = sizes[many]
     if not sizes.size:
         return Terms(*(column.reshape(*terms.batch_shape, -1) for column in columns))
     gap, log_ratio, *weights = columns[:, inside]
     starts = np.cumsum(sizes) - sizes
     nodes, masses = _gauss(gap, np.array(weights), starts, sizes)
     # Logs of ratios enter K by their weighted sum alone, so that all nodes of a cell have the mean.
-    total, drift = (np.add.reduceat(weights[0] * factor, starts) for factor in (np.ones_like(gap), log_ratio))
-    logs = np.array([np.repeat(drift / np.where(total > 0, total, 1.0), NODES), np.log1p(-nodes[1])])
-    left, shape = columns[:, ~inside], (*terms.batch_shape, -1)
+    total, drift = (
+        np.add.reduceat(weights[0] * factor, starts)
+        for factor in (np.ones_like(gap), log_ratio)
+    )
+    logs = np.array(
+        [np.repeat(drift / np.where(total > 0, total, 1.0), NODES), np.log1p(-nodes[1])]
+    )
+    left = columns[:, ~inside]
+    shape = (*terms.batch_shape, -1)
     none = np.zeros_like(nodes[0])
-    found = np.concatenate((left, [nodes[0], logs[0], masses[0], none], [nodes[1], logs[1], none, masses[1]]), axis=1)
-    return Terms(*(column.reshape(shape) for column in found[:, (found[2] > 0) | (found[3] > 0)]))
+    found = np.concatenate(
+        (
+            left,
+            [nodes[0], logs[0], masses[0], none],
+            [nodes[1], logs[1], none, masses[1]],
+        ),
+        axis=1,
+    )
+    return Terms(
+        *(column.reshape(shape) for column in found[:, (found[2] > 0) | (found[3] > 0)])
+    )
 
 
 def _cells(gap: Floats) -> Floats:
     """A whole number for each gap; 0 for the ends of the range and zero itself, which stay as they are."""
     end = np.where(gap < 0, gap.min(), gap.max())
-    near_zero, near_end = np.abs(gap), np.abs(gap - end)
+    near_zero = np.abs(gap)
+    near_end = np.abs(gap - end)
     _, level = np.frexp(np.minimum(near_zero, near_end))
     number = np.sign(gap) * (2.0 * (level + 2000) + (near_end < near_zero))
     return np.where((near_zero > 0) & (near_end > 0), number, 0.0)
 
 
-def _gauss(gap: Floats, weight: Floats, starts: Places, sizes: Places) -> tuple[Floats, Floats]:
+def _gauss(
+    gap: Floats, weight: Floats, starts: Places, sizes: Places
+) -> tuple[Floats, Floats]:
     """Nodes and weights of the Gauss rules of all cells, for each row of weights: Stieltjes' recurrence."""
-    low, high = np.minimum.reduceat(gap, starts), np.maximum.reduceat(gap, starts)
-    middle, reach = (low + high) / 2, np.where(high > low, high - low, 1.0) / 2
+    low = np.minimum.reduceat(gap, starts)
+    high = np.maximum.reduceat(gap, starts)
+    middle = (low + high) / 2
+    reach = np.where(high > low, high - low, 1.0) / 2
     spot = (gap - np.repeat(middle, sizes)) / np.repeat(reach, sizes)
     mass = np.add.reduceat(weight, starts, axis=1)
     jacobi = np.zeros((*mass.shape, NODES, NODES))
-    before, now = np.zeros_like(weight), np.repeat(1 / np.sqrt(np.where(mass > 0, mass, 1.0)), sizes, axis=1)
+    before = np.zeros_like(weight)
+    now = np.repeat(1 / np.sqrt(np.where(mass > 0, mass, 1.0)), sizes, axis=1)
     for step in range(NODES):
         tilted = spot * now
-        jacobi[..., step, step] = centre = np.add.reduceat(weight * now * tilted, starts, axis=1)
+        jacobi[..., step, step] = centre = np.add.reduceat(
+            weight * now * tilted, starts, axis=1
+        )
         if step + 1 == NODES:
             break
         following = tilted - np.repeat(centre, sizes, axis=1) * now - before
-        length = np.sqrt(np.add.reduceat(weight * following * following, starts, axis=1))
+        length = np.sqrt(
+            np.add.reduceat(weight * following * following, starts, axis=1)
+        )
         jacobi[..., step + 1, step] = length
         following /= np.repeat(np.where(length > 0, length, 1.0), sizes, axis=1)
-        before, now = np.repeat(length, sizes, axis=1) * now, following
+        before = np.repeat(length, sizes, axis=1) * now
+        now = following
     spots, vectors = np.linalg.eigh(jacobi)
     nodes = middle[:, None] + reach[:, None] * np.clip(spots, -1.0, 1.0)
-    return nodes.reshape(2, -1), (mass[..., None] * vectors[..., 0, :] ** 2).reshape(2, -1)
+    return nodes.reshape(2, -1), (mass[..., None] * vectors[..., 0, :] ** 2).reshape(
+        2, -1
+    )

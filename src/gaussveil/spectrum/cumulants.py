@@ -15,7 +15,9 @@ from gaussveil.typing import Array
 SMALL = 0.5
 SERIES = 18  # r^2 <= 1/9 for |x| <= 1/2: the rest is below 2^-60
 UNIT_ROUNDOFF = 2.0**-53
-EDGE = 2.0**-40  # taken off 1 + sg next to the end of K's domain: more than gaps of a reversed pair can be off
+EDGE = (
+    2.0**-40
+)  # taken off 1 + sg next to the end of K's domain: more than gaps of a reversed pair can be off
 
 
 def log_excess(x: Array) -> Array:
@@ -45,7 +47,9 @@ def cumulant(terms: Terms, order: Array, edge: float = 0.0) -> Array:
     exists = spread > 0
     inside = xp.where(exists, spread, xp.ones_like(spread))
     logs = order * _own_excess(gap, log_ratio) + xp.where(
-        far, xp.log(inside) - along, log_excess(xp.where(far, xp.zeros_like(along), along))
+        far,
+        xp.log(inside) - along,
+        log_excess(xp.where(far, xp.zeros_like(along), along)),
     )
     value = energy * order * (1 + order) / (2 * inside) - 0.5 * multiplicity * logs
     return xp.sum(xp.where(exists, value, xp.full_like(value, xp.inf)), axis=-1)
@@ -68,4 +72,6 @@ def _own_excess(gap: Array, log_ratio: Array) -> Array:
     """log(1-g) + g; the log of a tiny ratio is known better than the ratio is from its gap."""
     xp = array_namespace(gap)
     small = xp.abs(gap) <= SMALL
-    return xp.where(small, log_excess(xp.where(small, -gap, xp.zeros_like(gap))), log_ratio + gap)
+    return xp.where(
+        small, log_excess(xp.where(small, -gap, xp.zeros_like(gap))), log_ratio + gap
+    )

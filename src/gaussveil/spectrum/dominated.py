@@ -12,15 +12,24 @@ from gaussveil.spectrum.selection import array_namespace
 from gaussveil.spectrum.terms import Terms
 from gaussveil.typing import Array
 
-PROOF_BITS = (256, 1024)  # of the reduction of matrices; each is tried where the one before leaves too much open
+PROOF_BITS = (
+    256,
+    1024,
+)  # of the reduction of matrices; each is tried where the one before leaves too much open
 QUICK_BITS = 128  # where MANY pairs are reduced together, to some 25 digits
 MANY = 8
 
 
-def proof_bits(sources: Sequence[ExactSource], batch_shape: tuple[int, ...]) -> tuple[int, ...]:
+def proof_bits(
+    sources: Sequence[ExactSource], batch_shape: tuple[int, ...]
+) -> tuple[int, ...]:
     """The precisions to try, one after the other."""
-    pairs = sum(isinstance(source.origin, ExactMatrices) for source in sources) * math.prod(batch_shape)
-    return PROOF_BITS if pairs < MANY else (QUICK_BITS, *PROOF_BITS)
+    pairs = sum(
+        isinstance(source.origin, ExactMatrices) for source in sources
+    ) * math.prod(batch_shape)
+    if pairs < MANY:
+        return PROOF_BITS
+    return (QUICK_BITS, *PROOF_BITS)
 
 
 def dominated(
@@ -30,22 +39,33 @@ def dominated(
     xp = array_namespace(like)
     pairs = [source for source in sources if isinstance(source.origin, ExactMatrices)]
     reduced = enclosures.dominate(pairs, batch_shape, bits, bits == QUICK_BITS)
-    pieces, total = [], 0.0
+    pieces = []
+    total = 0.0
     for source in sources:
-        origin, count, variation = source.origin, source.count, 0.0
+        origin = source.origin
+        count = source.count
+        variation = 0.0
         if isinstance(origin, ExactMatrices):
             found, variation = next(reduced)
-            gap, log_ratio, energy = (float_array("terms", column, like) for column in found)
+            gap, log_ratio, energy = (
+                float_array("terms", column, like) for column in found
+            )
             terms = Terms(gap, log_ratio, xp.ones_like(gap), energy)
         else:
             shape = (*batch_shape, origin.variance_gap.shape[-1])
             given = (origin.variance_gap, origin.multiplicity, origin.energy)
             terms = Terms.from_gaps(*(xp.broadcast_to(one, shape) for one in given))
-            terms = terms.reversed() if source.swapped else terms
+            if source.swapped:
+                terms = terms.reversed()
         if count > 1:
             energy = terms.energy * (count * (1 + 2.0**-51))
-            terms = Terms(terms.variance_gap, terms.log_ratio, terms.multiplicity * count, energy)
+            terms = Terms(
+                terms.variance_gap, terms.log_ratio, terms.multiplicity * count, energy
+            )
         pieces.append(terms)
         total += variation * count
-    columns = (xp.concat(list(column), axis=-1) for column in zip(*(piece.columns() for piece in pieces)))
+    columns = (
+        xp.concat(list(column), axis=-1)
+        for column in zip(*(piece.columns() for piece in pieces))
+    )
     return Terms(*columns), total

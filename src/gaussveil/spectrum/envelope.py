@@ -28,7 +28,9 @@ LARGEST_GAP = 1e3
 LARGEST_LOG_RATIO = 16.0  # a wider covariance betrays itself, and a certificate could not store the pair
 TOLERANCE = 0.005  # of log delta, between the certified upper end and the largest feasible pair found
 BATCH = 64
-MOST_EVALUATIONS = 1500  # only a direction that does not decide needs more, near tau = 1
+MOST_EVALUATIONS = (
+    1500  # only a direction that does not decide needs more, near tau = 1
+)
 OUTWARDS = 1 + 1e-12  # covers the rounding of a cell's corners
 SAFETY = log1p(2 * LOSS_RELATIVE_ERROR)
 WIDER = {"X": "Y", "Y": "X", "either": "either"}
@@ -57,10 +59,14 @@ class GaussianEnvelope(PrivacyProfile):
             ("mixing", 1e-6, 1 - 1e-6),
             ("sharp_at", 0.0, LARGEST_EPSILON),
         ):
-            object.__setattr__(self, field, number(field, getattr(self, field), low=low, high=high))
+            object.__setattr__(
+                self, field, number(field, getattr(self, field), low=low, high=high)
+            )
         object.__setattr__(self, "rank", integer("rank", self.rank, low=1))
         if self.wider not in WIDER:
-            raise ParameterError(f"'wider' must be one of {', '.join(WIDER)}. Got {self.wider!r}.")
+            raise ParameterError(
+                f"'wider' must be one of {', '.join(WIDER)}. Got {self.wider!r}."
+            )
 
     @property
     def relative_error(self) -> float:
@@ -74,7 +80,9 @@ class GaussianEnvelope(PrivacyProfile):
     def pair(self) -> PrivacyLoss:
         """The dominating pair at every epsilon, X being wide unless `wider` is "Y"; "either" needs it both ways."""
         wide = dominating_pair(self.mean_gap, self.log_ratio, self.rank, self.mixing)
-        return wide.reversed() if self.wider == "Y" else wide
+        if self.wider == "Y":
+            return wide.reversed()
+        return wide
 
     def _divergence(self, epsilon: Floats) -> Any:
         value = self._pair_delta(epsilon)
@@ -84,7 +92,9 @@ class GaussianEnvelope(PrivacyProfile):
         sharp, start, falling, levelling, end = hull
         away = np.exp(np.minimum(epsilon, end)) - exp(self.sharp_at)
         line = np.minimum(sharp + np.where(away < 0, falling, levelling) * away, 1.0)
-        return np.where((epsilon >= start) & (epsilon <= end), np.minimum(value, line), value)
+        return np.where(
+            (epsilon >= start) & (epsilon <= end), np.minimum(value, line), value
+        )
 
     def _pair_delta(self, epsilon: Floats) -> Floats:
         pair = self.pair()
@@ -100,17 +110,22 @@ class GaussianEnvelope(PrivacyProfile):
 
 
 @lru_cache(maxsize=1024)
-def _hull(envelope: GaussianEnvelope) -> tuple[float, float, float, float, float] | None:
+def _hull(
+    envelope: GaussianEnvelope,
+) -> tuple[float, float, float, float, float] | None:
     """The supremum at `sharp_at`, and where and how steeply the tangents from that point touch the pair's curve.
 
     Every divergence is convex in e^epsilon, so a bound may be replaced by its convex hull.
     """
-    sharp, at = exp(envelope._sharp()), envelope.sharp_at
+    sharp = exp(envelope._sharp())
+    at = envelope.sharp_at
     if sharp >= float(envelope._pair_delta(np.asarray(at))):
         return None
 
     def slope(epsilon: float) -> float:
-        return (float(envelope._pair_delta(np.asarray(epsilon))) - sharp) / (exp(epsilon) - exp(at))
+        return (float(envelope._pair_delta(np.asarray(epsilon))) - sharp) / (
+            exp(epsilon) - exp(at)
+        )
 
     far = at + 0.125
     while float(envelope._pair_delta(np.asarray(far))) > 0.01 * sharp and far < 512.0:
@@ -122,7 +137,9 @@ def _hull(envelope: GaussianEnvelope) -> tuple[float, float, float, float, float
     return sharp, start, slope(start), slope(end), end
 
 
-def dominating_pair(mean_gap: float, log_ratio: float, rank: int, mixing: float) -> PrivacyLoss:
+def dominating_pair(
+    mean_gap: float, log_ratio: float, rank: int, mixing: float
+) -> PrivacyLoss:
     """N(mean_gap/a, 1) x N(0, 1 + (e^log_ratio - 1)/(1 - a^2))^rank against N(0, I), a^2 = `mixing` (corrections N2).
 
     Every pair of the envelope is a post-processing of it: rotate, then y -> a y + sqrt(1 - a^2) z.
@@ -132,7 +149,9 @@ def dominating_pair(mean_gap: float, log_ratio: float, rank: int, mixing: float)
     return PrivacyLoss.from_terms([0.0, -excess], [1.0, float(rank)], [energy, 0.0])
 
 
-def triangle_bound(mean_gap: float, excess: float, rank: int, epsilon: float, *, wide_first: bool) -> float:
+def triangle_bound(
+    mean_gap: float, excess: float, rank: int, epsilon: float, *, wide_first: bool
+) -> float:
     """Upper end of log delta: a mean shift at part of epsilon, a change of covariance at the rest (NDIS Proposition 3).
 
     H_{e^(p+q)}(P||R) <= H_{e^p}(P||Q) + e^p H_{e^q}(Q||R), either change coming first; both parts are nondecreasing.
@@ -140,17 +159,29 @@ def triangle_bound(mean_gap: float, excess: float, rank: int, epsilon: float, *,
     if excess <= 0.0:
         return float(log_delta_mean_shift(mean_gap, epsilon)) + SAFETY
     share = np.minimum(np.geomspace(0.5, 120.0, 60) * excess * rank, epsilon)
-    certain = min(0.5 * rank * log1p(excess) * OUTWARDS, epsilon)  # beyond it a narrow law loses nothing
-    share = np.unique(np.concatenate((share, np.linspace(0.0, 1.0, 11) * epsilon, [certain])))
-    ratio = 1.0 + excess if wide_first else 1.0 / (1.0 + excess)
+    certain = min(
+        0.5 * rank * log1p(excess) * OUTWARDS, epsilon
+    )  # beyond it a narrow law loses nothing
+    share = np.unique(
+        np.concatenate((share, np.linspace(0.0, 1.0, 11) * epsilon, [certain]))
+    )
+    if wide_first:
+        ratio = 1.0 + excess
+    else:
+        ratio = 1.0 / (1.0 + excess)
     change = log_delta_equal_ratios(ratio, rank, share)
     shift = log_delta_mean_shift(mean_gap, epsilon - share)
-    bounds = np.minimum(np.logaddexp(shift, epsilon - share + change), np.logaddexp(change, share + shift))
+    bounds = np.minimum(
+        np.logaddexp(shift, epsilon - share + change),
+        np.logaddexp(change, share + shift),
+    )
     return min(0.0, float(np.min(bounds)) + SAFETY)
 
 
 @lru_cache(maxsize=4096)
-def supremum(mean_gap: float, log_ratio: float, rank: int, epsilon: float, *, wide_first: bool) -> tuple[float, float]:
+def supremum(
+    mean_gap: float, log_ratio: float, rank: int, epsilon: float, *, wide_first: bool
+) -> tuple[float, float]:
     """Log of a feasible delta and of a proven upper end of the supremum, wide against narrow or narrow against wide.
 
     Of rank 1 the ends are within `TOLERANCE`; of higher rank the upper end is the better of the dominating pair and the
@@ -164,25 +195,43 @@ def supremum(mean_gap: float, log_ratio: float, rank: int, epsilon: float, *, wi
 
 
 def _higher_rank(
-    mean_gap: float, log_ratio: float, rank: int, epsilon: float, wide_first: bool, upper: float
+    mean_gap: float,
+    log_ratio: float,
+    rank: int,
+    epsilon: float,
+    wide_first: bool,
+    upper: float,
 ) -> tuple[float, float]:
     for mixing in np.linspace(0.05, 0.95, 19):
         pair = dominating_pair(mean_gap, log_ratio, rank, float(mixing))
-        upper = min(upper, float((pair if wide_first else pair.reversed()).log_delta(epsilon)) + SAFETY)
-    lower = feasible_log_delta(mean_gap, log_ratio, rank, epsilon, wide_first=wide_first)
+        upper = min(
+            upper,
+            float((pair if wide_first else pair.reversed()).log_delta(epsilon))
+            + SAFETY,
+        )
+    lower = feasible_log_delta(
+        mean_gap, log_ratio, rank, epsilon, wide_first=wide_first
+    )
     return min(lower, upper), upper
 
 
-def feasible_log_delta(mean_gap: float, log_ratio: float, rank: int, epsilon: float, *, wide_first: bool) -> float:
+def feasible_log_delta(
+    mean_gap: float, log_ratio: float, rank: int, epsilon: float, *, wide_first: bool
+) -> float:
     """Largest log delta among some pairs of the envelope, all moving eigenvalues being equal: a lower end, quickly."""
     angle = np.tile(np.linspace(0.0, pi / 2, 9), 6)
-    excess = np.repeat(expm1(log_ratio) * np.array([1.0, 0.75, 0.5, 0.25, 0.05, 0.0]), 9)
+    excess = np.repeat(
+        expm1(log_ratio) * np.array([1.0, 0.75, 0.5, 0.25, 0.05, 0.0]), 9
+    )
     gap = np.stack((np.zeros_like(excess), -excess), axis=-1)
     energy = np.stack((_cosine(angle) ** 2, np.sin(angle) ** 2), axis=-1) * mean_gap**2
     loss = PrivacyLoss.from_terms(gap, np.array([1.0, float(rank)]), energy)
     found = np.asarray((loss if wide_first else loss.reversed()).log_delta(epsilon))
     # far apart, every delta of these rounds to 1 and settles nothing; the mean alone has a closed form that does
-    shifted = float(log_delta_mean_shift(mean_gap, epsilon)) if mean_gap > 0 else -inf
+    if mean_gap > 0:
+        shifted = float(log_delta_mean_shift(mean_gap, epsilon))
+    else:
+        shifted = -inf
     return max(float(np.max(_known(found))), shifted)
 
 
@@ -205,18 +254,35 @@ class _Search:
     cheaper to go from tau to 1 + x by the triangle bound, at a small part of epsilon.
     """
 
-    def __init__(self, mean_gap: float, excess: float, epsilon: float, wide_first: bool) -> None:
-        self.gap, self.excess, self.epsilon, self.wide_first = mean_gap, excess, epsilon, wide_first
-        self.lower = float(log_delta_mean_shift(mean_gap, epsilon)) if mean_gap > 0 else -inf
+    def __init__(
+        self, mean_gap: float, excess: float, epsilon: float, wide_first: bool
+    ) -> None:
+        self.gap = mean_gap
+        self.excess = excess
+        self.epsilon = epsilon
+        self.wide_first = wide_first
+        if mean_gap > 0:
+            self.lower = float(log_delta_mean_shift(mean_gap, epsilon))
+        else:
+            self.lower = -inf
         self.evaluations = 0
         # a covariance that grows by w has delta of about e^-(q/w) at epsilon q: small against what is looked for
         self.price = min(epsilon + 8.0 - max(self.lower, -700.0), 700.0)
 
     def run(self, whole: float) -> tuple[float, float]:
         """Ends of log delta; `whole` bounds the cell [0, excess] to start with."""
-        near, near_bound = self.excess, whole
-        cells, bounds = np.zeros((0, 4)), np.zeros(0)
-        self._try(np.array([[self.excess, self.excess, angle, angle] for angle in (0.0, pi / 4, pi / 2)]))
+        near = self.excess
+        near_bound = whole
+        cells = np.zeros((0, 4))
+        bounds = np.zeros(0)
+        self._try(
+            np.array(
+                [
+                    [self.excess, self.excess, angle, angle]
+                    for angle in (0.0, pi / 4, pi / 2)
+                ]
+            )
+        )
         while True:
             upper = max(near_bound, float(np.max(bounds, initial=-inf)))
             enough = self.lower + TOLERANCE
@@ -226,7 +292,9 @@ class _Search:
             if near_bound > enough and near > 1e-13 * self.excess:
                 parts.append(np.array([[near / 4, near, 0.0, pi / 2]]))
                 near /= 4
-                near_bound = triangle_bound(self.gap, near, 1, self.epsilon, wide_first=self.wide_first)
+                near_bound = triangle_bound(
+                    self.gap, near, 1, self.epsilon, wide_first=self.wide_first
+                )
             elif near_bound > enough and upper == near_bound:
                 break
             worst = np.argsort(-bounds)[:BATCH]
@@ -249,14 +317,25 @@ class _Search:
         split = part < np.minimum(inflation, 0.5 * self.epsilon)
         part = np.where(split, part, 0.0)
         aside = self.gap * np.cos(first) * OUTWARDS
-        along = self.gap * np.sin(last) * np.where(split, 1.0, np.sqrt(high / low)) * OUTWARDS
-        value = self._log_delta(aside, along, np.where(split, low, high * OUTWARDS), self.epsilon - part)
+        along = (
+            self.gap
+            * np.sin(last)
+            * np.where(split, 1.0, np.sqrt(high / low))
+            * OUTWARDS
+        )
+        value = self._log_delta(
+            aside, along, np.where(split, low, high * OUTWARDS), self.epsilon - part
+        )
         if not self.wide_first:
             return np.minimum(value + SAFETY, 0.0)
         growth = np.where(split, (high - low) / (1.0 + low) * OUTWARDS, 1.0)
         # Pr[L > part], at least the delta of N(0, 1 + growth) against N(0, 1)
-        change = log(2.0) + scipy.special.log_ndtr(-np.sqrt((2.0 * part + np.log1p(growth)) / growth / OUTWARDS))
-        return np.minimum(np.where(split, np.logaddexp(change, part + value), value) + SAFETY, 0.0)
+        change = log(2.0) + scipy.special.log_ndtr(
+            -np.sqrt((2.0 * part + np.log1p(growth)) / growth / OUTWARDS)
+        )
+        return np.minimum(
+            np.where(split, np.logaddexp(change, part + value), value) + SAFETY, 0.0
+        )
 
     def _costs(self, cells: Floats) -> tuple[Floats, Floats]:
         """What covering a cell's excesses costs, in epsilon: by the triangle bound, and by inflating the mean.
@@ -265,42 +344,78 @@ class _Search:
         """
         low, high, _, last = cells.T
         growth = (high - low) / (1.0 + low)
-        part = self.price * growth if self.wide_first else 0.5 * np.log1p(growth) * OUTWARDS
+        if self.wide_first:
+            part = self.price * growth
+        else:
+            part = 0.5 * np.log1p(growth) * OUTWARDS
         return part, 0.5 * self.epsilon * np.sin(last) ** 2 * (high / low - 1)
 
     def _try(self, cells: Floats) -> None:
         """Raise the lower end by the feasible pair of largest excess in the middle of each cell."""
         angle = (cells[:, 2] + cells[:, 3]) / 2
         found = self._log_delta(
-            self.gap * _cosine(angle), self.gap * np.sin(angle), cells[:, 1] / OUTWARDS, self.epsilon
+            self.gap * _cosine(angle),
+            self.gap * np.sin(angle),
+            cells[:, 1] / OUTWARDS,
+            self.epsilon,
         )
         self.lower = max(self.lower, float(np.max(_known(found))))
 
-    def _log_delta(self, aside: Floats, along: Floats, excess: Floats, epsilon: Floats | float) -> Floats:
+    def _log_delta(
+        self, aside: Floats, along: Floats, excess: Floats, epsilon: Floats | float
+    ) -> Floats:
         self.evaluations += aside.size
         gap = np.stack((np.zeros_like(excess), -excess), axis=-1)
-        loss = PrivacyLoss.from_terms(gap, np.ones_like(gap), np.stack((aside**2, along**2), axis=-1))
-        return np.asarray((loss if self.wide_first else loss.reversed()).log_delta(epsilon))
+        loss = PrivacyLoss.from_terms(
+            gap, np.ones_like(gap), np.stack((aside**2, along**2), axis=-1)
+        )
+        return np.asarray(
+            (loss if self.wide_first else loss.reversed()).log_delta(epsilon)
+        )
 
     def _halves(self, cells: Floats) -> Floats:
         """Each cell cut in two, across the side that costs more."""
         low, high, first, last = cells.T
         turn = 0.5 * self.epsilon * (np.cos(first) ** 2 - np.cos(last) ** 2)
         by_excess = np.minimum(*self._costs(cells)) >= turn
-        middle, angle = np.sqrt(low * high), (first + last) / 2
-        one = np.stack((low, np.where(by_excess, middle, high), first, np.where(by_excess, last, angle)), axis=-1)
-        two = np.stack((np.where(by_excess, middle, low), high, np.where(by_excess, first, angle), last), axis=-1)
+        middle = np.sqrt(low * high)
+        angle = (first + last) / 2
+        one = np.stack(
+            (
+                low,
+                np.where(by_excess, middle, high),
+                first,
+                np.where(by_excess, last, angle),
+            ),
+            axis=-1,
+        )
+        two = np.stack(
+            (
+                np.where(by_excess, middle, low),
+                high,
+                np.where(by_excess, first, angle),
+                last,
+            ),
+            axis=-1,
+        )
         return np.concatenate((one, two))
 
 
 def best_mixing(mean_gap: float, log_ratio: float, rank: int, epsilon: float) -> float:
     """The a^2 whose dominating pair has the smallest delta at epsilon, worse of both directions (to a few per cent)."""
     if mean_gap == 0.0 or log_ratio == 0.0:
-        return 0.999 if log_ratio == 0.0 else 0.001
-    tried = np.concatenate((np.linspace(0.05, 0.95, 19), 1 - np.geomspace(0.03, 1e-4, 8)))
-    excess, energy = expm1(log_ratio) / (1 - tried), mean_gap**2 / tried
+        if log_ratio == 0.0:
+            return 0.999
+        return 0.001
+    tried = np.concatenate(
+        (np.linspace(0.05, 0.95, 19), 1 - np.geomspace(0.03, 1e-4, 8))
+    )
+    excess = expm1(log_ratio) / (1 - tried)
+    energy = mean_gap**2 / tried
     pairs = PrivacyLoss.from_terms(
-        np.stack((0 * excess, -excess), axis=-1), [1.0, float(rank)], np.stack((energy, 0 * energy), axis=-1)
+        np.stack((0 * excess, -excess), axis=-1),
+        [1.0, float(rank)],
+        np.stack((energy, 0 * energy), axis=-1),
     )
     values = np.maximum(pairs.log_delta(epsilon), pairs.reversed().log_delta(epsilon))
     return float(tried[int(np.argmin(values))])

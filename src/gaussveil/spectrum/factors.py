@@ -19,15 +19,26 @@ class Factors:
     laws: tuple[tuple[Any, int], ...] = ()
 
     def __add__(self, other: Factors) -> Factors:
-        return Factors(self.gaussians + other.gaussians, self.steps + other.steps, self.laws + other.laws)
+        return Factors(
+            self.gaussians + other.gaussians,
+            self.steps + other.steps,
+            self.laws + other.laws,
+        )
 
     def times(self, count: int) -> Factors:
         """The factors of `count` independent uses."""
-        return Factors(*(_repeated(kind, count) for kind in (self.gaussians, self.steps, self.laws)))
+        return Factors(
+            *(
+                _repeated(kind, count)
+                for kind in (self.gaussians, self.steps, self.laws)
+            )
+        )
 
     def __bool__(self) -> bool:
         return bool(self.gaussians or self.steps or self.laws)
 
 
-def _repeated(laws: tuple[tuple[Any, int], ...], count: int) -> tuple[tuple[Any, int], ...]:
+def _repeated(
+    laws: tuple[tuple[Any, int], ...], count: int
+) -> tuple[tuple[Any, int], ...]:
     return tuple((law, uses * count) for law, uses in laws)

@@ -64,7 +64,9 @@ class GaussianFacts(PrivacyCurve):
 
     @property
     def _has_closed_form(self) -> bool:
-        return self.is_mean_shift and bool(np.max(np.sum(self.energy, axis=-1)) >= LEAST_ENERGY)
+        return self.is_mean_shift and bool(
+            np.max(np.sum(self.energy, axis=-1)) >= LEAST_ENERGY
+        )
 
     def factors(self) -> Factors:
         """The loss itself."""
@@ -78,21 +80,31 @@ class GaussianFacts(PrivacyCurve):
         """A mean shift no larger than it is: it was rounded outwards."""
         if self.batch_shape or not self.is_mean_shift:
             return self
-        faint: PrivacyCurve = self.from_terms([0.0], [1.0], [math.fsum(self.energy) * FAINTER * FAINTER])
+        faint: PrivacyCurve = self.from_terms(
+            [0.0], [1.0], [math.fsum(self.energy) * FAINTER * FAINTER]
+        )
         return faint
 
     def worst_delta(self, epsilon: Floats) -> Floats:
         """Delta at each epsilon; of a batch of pairs the largest, which dominates them all."""
         if self._has_closed_form:
-            return mean_shift_delta(float(np.sqrt(np.max(np.sum(self.energy, axis=-1)))), epsilon)
+            return mean_shift_delta(
+                float(np.sqrt(np.max(np.sum(self.energy, axis=-1)))), epsilon
+            )
         batch = len(self.batch_shape)
-        value = np.asarray(self.delta(epsilon.reshape(epsilon.shape + (1,) * batch)), dtype=np.float64)
-        return np.asarray(value.max(axis=tuple(range(-batch, 0)))) if batch else value
+        value = np.asarray(
+            self.delta(epsilon.reshape(epsilon.shape + (1,) * batch)), dtype=np.float64
+        )
+        if batch:
+            return np.asarray(value.max(axis=tuple(range(-batch, 0))))
+        return value
 
     def largest_delta(self, epsilon: float) -> float:
         """Delta at one epsilon, above 0 also where that leaves the range of doubles; of a batch the largest."""
         log_delta = float(np.max(self.log_delta(epsilon)))
-        return max(math.exp(log_delta), SMALLEST) if log_delta > -math.inf else 0.0
+        if log_delta > -math.inf:
+            return max(math.exp(log_delta), SMALLEST)
+        return 0.0
 
     def quick_upper_end(self, epsilon: float) -> float:
         """A proven upper end of delta by doubles alone; infinite where they do not decide."""
@@ -112,8 +124,13 @@ class GaussianFacts(PrivacyCurve):
 
     def _distinct_edges(self, rows: NDArray[np.intp]) -> Sequence[PrivacyCurve]:
         """Chosen edges of a batch as single losses, equal ones once."""
-        columns = [np.asarray(column) for column in (self.variance_gap, self.multiplicity, self.energy)]
-        table = np.stack([column.reshape(-1, column.shape[-1])[rows] for column in columns], axis=1)
+        columns = [
+            np.asarray(column)
+            for column in (self.variance_gap, self.multiplicity, self.energy)
+        ]
+        table = np.stack(
+            [column.reshape(-1, column.shape[-1])[rows] for column in columns], axis=1
+        )
         return [self.from_terms(*edge) for edge in np.unique(table, axis=0)]
 
     def dp_delta_upper(self, epsilon: float) -> float:
@@ -142,7 +159,9 @@ class GaussianFacts(PrivacyCurve):
     @property
     def stored_energies(self) -> list[float]:
         """Squared mean gaps as they are stored."""
-        energies: list[float] = np.ravel(np.asarray(self.energy, dtype=np.float64)).tolist()
+        energies: list[float] = np.ravel(
+            np.asarray(self.energy, dtype=np.float64)
+        ).tolist()
         return energies
 
     @property
@@ -164,17 +183,24 @@ class GaussianFacts(PrivacyCurve):
 
     def affordable_nodes(self, work: float) -> float:
         """At how many epsilons a grid may ask for delta, if a contour integral is asked for that much work."""
-        return math.inf if self._has_closed_form else max(SKETCH_NODES, work / (2 + np.size(self.variance_gap)))
+        if self._has_closed_form:
+            return math.inf
+        return max(SKETCH_NODES, work / (2 + np.size(self.variance_gap)))
 
     @property
     def kind(self) -> str:
         """A mean shift with its length, or a Gaussian pair."""
         energy = self.mean_shift_energy
-        return "Gaussian pair" if energy is None else f"mean shift {math.sqrt(float(np.max(energy))):.6g}"
+        if energy is None:
+            return "Gaussian pair"
+        return f"mean shift {math.sqrt(float(np.max(energy))):.6g}"
 
     def as_stored(self, *, upwards: bool = False) -> PrivacyCurve:
         """The loss of terms whose squares of mean gaps are rounded; `upwards` to the next larger number."""
         energy = np.asarray(self.energy, dtype=np.float64)
-        energy = np.where(energy > 0, np.nextafter(energy, np.inf), 0.0) if upwards else energy
-        stored: PrivacyCurve = self.from_terms(self.variance_gap, self.multiplicity, energy)
+        if upwards:
+            energy = np.where(energy > 0, np.nextafter(energy, np.inf), 0.0)
+        stored: PrivacyCurve = self.from_terms(
+            self.variance_gap, self.multiplicity, energy
+        )
         return stored

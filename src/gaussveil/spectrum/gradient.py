@@ -18,8 +18,19 @@ import numpy as np
 from array_api_compat import is_numpy_namespace
 
 from gaussveil.spectrum.contour import choose_bend, log_integrand, saddle
-from gaussveil.spectrum.rules import GRADIENT_HALF_RULE, GRADIENT_TAIL, HOCKEY_STICK, TRAPEZOID_RULES
-from gaussveil.spectrum.selection import array_namespace, compiled_contour, put_rows, take_rows, where
+from gaussveil.spectrum.rules import (
+    GRADIENT_HALF_RULE,
+    GRADIENT_TAIL,
+    HOCKEY_STICK,
+    TRAPEZOID_RULES,
+)
+from gaussveil.spectrum.selection import (
+    array_namespace,
+    compiled_contour,
+    put_rows,
+    take_rows,
+    where,
+)
 from gaussveil.spectrum.terms import Terms, cumulant, energy_of, loss_limits
 from gaussveil.typing import Array
 
@@ -52,7 +63,12 @@ class Whitened:
         """The pairs (Y, X)."""
         xp = array_namespace(self.gap)
         scale = 1 / xp.sqrt(self.ratio)
-        return Whitened(self.axes * scale[:, None, :], -self.gap / self.ratio, 1 / self.ratio, -self.mean_gap * scale)
+        return Whitened(
+            self.axes * scale[:, None, :],
+            -self.gap / self.ratio,
+            1 / self.ratio,
+            -self.mean_gap * scale,
+        )
 
 
 def whiten(mean_x: Array, cov_x: Array, mean_y: Array, cov_y: Array) -> Whitened:
@@ -62,7 +78,11 @@ def whiten(mean_x: Array, cov_x: Array, mean_y: Array, cov_y: Array) -> Whitened
     inverse = xp.linalg.inv(factor)
     difference = inverse @ (cov_y - cov_x) @ xp.matrix_transpose(inverse)
     gap, basis = xp.linalg.eigh((difference + xp.matrix_transpose(difference)) / 2)
-    gap = xp.where(xp.abs(gap) < ROUNDING, xp.zeros_like(gap), xp.minimum(gap, xp.full_like(gap, 1 - ROUNDING)))
+    gap = xp.where(
+        xp.abs(gap) < ROUNDING,
+        xp.zeros_like(gap),
+        xp.minimum(gap, xp.full_like(gap, 1 - ROUNDING)),
+    )
     axes = xp.matrix_transpose(inverse) @ basis
     shift = (xp.matrix_transpose(axes) @ (mean_x - mean_y)[:, :, None])[:, :, 0]
     return Whitened(axes, gap, 1 - gap, shift)
@@ -74,12 +94,15 @@ def both_gradients(pair: Whitened, epsilon: float) -> tuple[PairGradient, PairGr
     back = pair.reversed()
     count = pair.gap.shape[0]
     gap, ratio, mean_gap = (
-        xp.concat([getattr(pair, name), getattr(back, name)]) for name in ("gap", "ratio", "mean_gap")
+        xp.concat([getattr(pair, name), getattr(back, name)])
+        for name in ("gap", "ratio", "mean_gap")
     )
     log_delta, *moments = _moments(gap, ratio, mean_gap, epsilon, 1)
     ahead = _pull_back(pair, *(column[:count, ...] for column in moments))
     mean, cov_y, cov_x = _pull_back(back, *(column[count:, ...] for column in moments))
-    return PairGradient(log_delta[:count], *ahead), PairGradient(log_delta[count:], -mean, cov_x, cov_y)
+    return PairGradient(log_delta[:count], *ahead), PairGradient(
+        log_delta[count:], -mean, cov_x, cov_y
+    )
 
 
 def swap_gradient(pair: Whitened, epsilon: float) -> PairGradient:
@@ -87,20 +110,26 @@ def swap_gradient(pair: Whitened, epsilon: float) -> PairGradient:
     xp = array_namespace(pair.gap)
     back = pair.reversed()
     gap, ratio, mean_gap = (
-        xp.concat([getattr(pair, name), getattr(back, name)], axis=-1) for name in ("gap", "ratio", "mean_gap")
+        xp.concat([getattr(pair, name), getattr(back, name)], axis=-1)
+        for name in ("gap", "ratio", "mean_gap")
     )
     log_delta, first, plain, tilted = _moments(gap, ratio, mean_gap, epsilon, 2)
     size = pair.gap.shape[-1]
     there = _pull_back(pair, first[:, :size], plain[:, 0, :, :], tilted[:, 0, :, :])
     again = _pull_back(back, first[:, size:], plain[:, 1, :, :], tilted[:, 1, :, :])
-    return PairGradient(log_delta, there[0] - again[0], there[1] + again[2], there[2] + again[1])
+    return PairGradient(
+        log_delta, there[0] - again[0], there[1] + again[2], there[2] + again[1]
+    )
 
 
-def _pull_back(pair: Whitened, first: Array, plain: Array, tilted: Array) -> tuple[Array, Array, Array]:
+def _pull_back(
+    pair: Whitened, first: Array, plain: Array, tilted: Array
+) -> tuple[Array, Array, Array]:
     """From integrals in whitened coordinates to gradients in the pair's own."""
     xp = array_namespace(pair.gap)
     if plain.ndim == 4:
-        plain, tilted = plain[:, 0, :, :], tilted[:, 0, :, :]
+        plain = plain[:, 0, :, :]
+        tilted = tilted[:, 0, :, :]
     back = xp.matrix_transpose(pair.axes)
     eye = xp.eye(pair.gap.shape[-1], dtype=pair.gap.dtype, device=pair.gap.device)
     outer = 0.5 * pair.mean_gap[:, :, None] * pair.mean_gap[:, None, :]
@@ -112,15 +141,25 @@ def _pull_back(pair: Whitened, first: Array, plain: Array, tilted: Array) -> tup
 
 
 @np.errstate(all="ignore")
-def _moments(gap: Array, ratio: Array, mean_gap: Array, epsilon: float, parts: int) -> tuple[Array, ...]:
+def _moments(
+    gap: Array, ratio: Array, mean_gap: Array, epsilon: float, parts: int
+) -> tuple[Array, ...]:
     """log delta, and J, C0, C1 divided by delta; C only inside each of the `parts` equal blocks of terms."""
     xp = array_namespace(gap)
     terms = Terms(gap, xp.log(ratio), xp.ones_like(gap), energy_of(mean_gap))
-    budget = CPU_ELEMENTS if is_numpy_namespace(xp) else DEVICE_ELEMENTS
+    if is_numpy_namespace(xp):
+        budget = CPU_ELEMENTS
+    else:
+        budget = DEVICE_ELEMENTS
     rows = max(1, budget // (gap.shape[-1] * TRAPEZOID_RULES[0][0]))
     count = gap.shape[0]
-    pieces = [_moments_of(terms.span(at, min(at + rows, count)), epsilon, parts) for at in range(0, count, rows)]
-    return tuple(xp.concat(list(column)) for column in zip(*pieces)) if len(pieces) > 1 else pieces[0]
+    pieces = [
+        _moments_of(terms.span(at, min(at + rows, count)), epsilon, parts)
+        for at in range(0, count, rows)
+    ]
+    if len(pieces) > 1:
+        return tuple(xp.concat(list(column)) for column in zip(*pieces))
+    return pieces[0]
 
 
 def _moments_of(terms: Terms, epsilon: float, parts: int) -> tuple[Array, ...]:
@@ -131,18 +170,29 @@ def _moments_of(terms: Terms, epsilon: float, parts: int) -> tuple[Array, ...]:
     count, size = terms.variance_gap.shape
     blocks = (count, parts, size // parts, size // parts)
     empty = [xp.full_like(supremum, -xp.inf), xp.zeros_like(terms.variance_gap)]
-    empty += [xp.zeros(blocks, dtype=supremum.dtype, device=supremum.device) for _ in range(2)]
+    empty += [
+        xp.zeros(blocks, dtype=supremum.dtype, device=supremum.device) for _ in range(2)
+    ]
     if possible.shape[0] == 0:
         return tuple(empty)
     terms = terms.rows(possible)
     threshold = xp.full_like(terms.variance_gap[:, 0], epsilon)
-    by_rules = getattr(compiled_contour(threshold, size), "moments", _by_rules)  # in C on the CPU
+    by_rules = getattr(
+        compiled_contour(threshold, size), "moments", _by_rules
+    )  # in C on the CPU
     found = by_rules(terms, threshold, parts)
     usable = xp.isfinite(found[0])
     found = [
-        xp.where(xp.reshape(usable, (-1, *(1,) * (column.ndim - 1))), column, xp.zeros_like(column)) for column in found
+        xp.where(
+            xp.reshape(usable, (-1, *(1,) * (column.ndim - 1))),
+            column,
+            xp.zeros_like(column),
+        )
+        for column in found
     ]
-    return tuple(put_rows(before, possible, column) for before, column in zip(empty, found))
+    return tuple(
+        put_rows(before, possible, column) for before, column in zip(empty, found)
+    )
 
 
 def _by_rules(terms: Terms, threshold: Array, parts: int) -> list[Array]:
@@ -153,7 +203,9 @@ def _by_rules(terms: Terms, threshold: Array, parts: int) -> list[Array]:
         rows = where(~settled)
         if rows.shape[0] == 0:
             break
-        at, around, across = (take_rows(column, rows) for column in (threshold, centre, width))
+        at, around, across = (
+            take_rows(column, rows) for column in (threshold, centre, width)
+        )
         *again, fine = _rule(terms.rows(rows), at, around, across, nodes, reach, parts)
         found = [put_rows(column, rows, update) for column, update in zip(found, again)]
         settled = put_rows(settled, rows, fine)
@@ -166,21 +218,41 @@ def _below_all_doubles(terms: Terms, epsilon: float) -> Array:
     The integral would be one of rounding errors there: its exponents have more digits than a double.
     """
     xp = array_namespace(terms.variance_gap)
-    order = FAR / epsilon if epsilon > 0 else 0.0
-    return cumulant(terms, xp.full_like(terms.variance_gap[:, 0], order)) - order * epsilon < SMALLEST_DOUBLE
+    if epsilon > 0:
+        order = FAR / epsilon
+    else:
+        order = 0.0
+    return (
+        cumulant(terms, xp.full_like(terms.variance_gap[:, 0], order)) - order * epsilon
+        < SMALLEST_DOUBLE
+    )
 
 
 def _rule(
-    terms: Terms, threshold: Array, centre: Array, width: Array, count: int, reach: float, parts: int
+    terms: Terms,
+    threshold: Array,
+    centre: Array,
+    width: Array,
+    count: int,
+    reach: float,
+    parts: int,
 ) -> tuple[Array, ...]:
     """The integrals by `count` trapezoid nodes on the half contour, and whether the rule has settled."""
     xp = array_namespace(centre)
-    bend, extent = choose_bend(terms, threshold, HOCKEY_STICK.poles, centre, width, reach)
+    bend, extent = choose_bend(
+        terms, threshold, HOCKEY_STICK.poles, centre, width, reach
+    )
     step = extent / count
-    position = step[:, None] * xp.arange(0, count + 1, dtype=centre.dtype, device=centre.device)
-    rise, swing = xp.sinh(position), xp.cosh(position)
-    offset, imag = width[:, None] * bend[:, None] * (swing - 1), width[:, None] * rise
-    log_size, phase = log_integrand(terms, threshold, HOCKEY_STICK.poles, centre, offset, imag, True)
+    position = step[:, None] * xp.arange(
+        0, count + 1, dtype=centre.dtype, device=centre.device
+    )
+    rise = xp.sinh(position)
+    swing = xp.cosh(position)
+    offset = width[:, None] * bend[:, None] * (swing - 1)
+    imag = width[:, None] * rise
+    log_size, phase = log_integrand(
+        terms, threshold, HOCKEY_STICK.poles, centre, offset, imag, True
+    )
     peak = log_size[:, :1]
     angle = xp.exp(1j * phase)
     # I = (1/pi) Im int_0^inf F(s(u)) s'(u) du by symmetry; the first node counts half
@@ -189,11 +261,21 @@ def _rule(
     values = xp.concat([0.5 * values[:, :1], values[:, 1:]], axis=-1)
     total = xp.sum(xp.imag(values), axis=-1)
     coarse = 2 * xp.sum(xp.imag(values)[:, ::2], axis=-1)
-    settled = (xp.abs(total - coarse) <= GRADIENT_HALF_RULE * xp.abs(total)) & (total > 0)
+    settled = (xp.abs(total - coarse) <= GRADIENT_HALF_RULE * xp.abs(total)) & (
+        total > 0
+    )
     order = centre[:, None] + offset + 1j * imag
-    values = values * order * (1 + order) / xp.where(total > 0, total, xp.ones_like(total))[:, None]
-    sizes, parts_of = xp.abs(values), xp.imag(values)
-    settled = settled & (xp.max(sizes[:, -2:], axis=-1) <= GRADIENT_TAIL * xp.max(sizes, axis=-1))
+    values = (
+        values
+        * order
+        * (1 + order)
+        / xp.where(total > 0, total, xp.ones_like(total))[:, None]
+    )
+    sizes = xp.abs(values)
+    parts_of = xp.imag(values)
+    settled = settled & (
+        xp.max(sizes[:, -2:], axis=-1) <= GRADIENT_TAIL * xp.max(sizes, axis=-1)
+    )
     halved = xp.abs(xp.sum(parts_of, axis=-1) - 2 * xp.sum(parts_of[:, ::2], axis=-1))
     settled = settled & (halved <= GRADIENT_HALF_RULE * xp.sum(sizes, axis=-1))
     inverse = 1 / (1 + terms.variance_gap[:, :, None] * order[:, None, :])
@@ -203,5 +285,13 @@ def _rule(
     turned = xp.permute_dims(blocks, (0, 1, 3, 2))
     plain = xp.imag((blocks * values[:, None, None, :]) @ turned)
     tilted = xp.imag((blocks * (values * order)[:, None, None, :]) @ turned)
-    log_delta = peak[:, 0] + xp.log(xp.where(total > 0, total, xp.ones_like(total)) * step * width / math.pi)
-    return xp.minimum(log_delta, xp.zeros_like(log_delta)), first, plain, tilted, settled
+    log_delta = peak[:, 0] + xp.log(
+        xp.where(total > 0, total, xp.ones_like(total)) * step * width / math.pi
+    )
+    return (
+        xp.minimum(log_delta, xp.zeros_like(log_delta)),
+        first,
+        plain,
+        tilted,
+        settled,
+    )

@@ -21,7 +21,9 @@ ROOT_TOLERANCE = 1e-13
 UNIT_ROUNDOFF = 2.0**-53
 EDGE = 1 - 1e-10
 JUMP = 100.0  # times the tolerance: the upper end jumps by its error bound where another rule settles
-GUESS_STEPS, NEAR = 5, 2.0  # Newton's, and how near in log delta two places are that a cubic joins
+# Newton's, and how near in log delta two places are that a cubic joins
+GUESS_STEPS = 5
+NEAR = 2.0
 GUESS_MARGIN = 0.05  # in log delta, to the side that is not private
 
 
@@ -34,12 +36,17 @@ def private_epsilon(terms: Terms, target: Array) -> Array:
     xp = array_namespace(target)
     _, supremum = loss_limits(terms)
     # Rounded down, it would promise delta 0, or a delta far below what is left there, a little too early.
-    supremum = supremum * (1 + 4 * (terms.variance_gap.shape[-1] + 8) * UNIT_ROUNDOFF) + 0 * target
+    supremum = (
+        supremum * (1 + 4 * (terms.variance_gap.shape[-1] + 8) * UNIT_ROUNDOFF)
+        + 0 * target
+    )
     answer = xp.where(target <= 0, xp.maximum(supremum, 0 * target), 0 * target)
     rows = where((target > 0) & (target < 1) & (supremum > 0))
     if rows.shape[0] == 0:
         return answer
-    chosen, goal, limit = terms.rows(rows), xp.log(take_rows(target, rows)), take_rows(supremum, rows)
+    chosen = terms.rows(rows)
+    goal = xp.log(take_rows(target, rows))
+    limit = take_rows(supremum, rows)
     return put_rows(answer, rows, _private_root(chosen, goal, limit))
 
 
@@ -51,37 +58,86 @@ def _private_root(terms: Terms, goal: Array, limit: Array) -> Array:
     xp = array_namespace(goal)
     evaluate = _log_delta_of(terms, limit)
     at, curvature = _first_guess(terms, goal)
-    at = xp.where(at < limit, at, xp.where(xp.isfinite(limit), limit / 2, xp.ones_like(limit)))
-    rows, answer = xp.arange(goal.shape[0], device=goal.device), goal
-    low, high, wanted, supremum, before, last, steep = -1 + 0 * goal, limit, goal, limit, xp.inf + 0 * goal, goal, goal
+    at = xp.where(
+        at < limit, at, xp.where(xp.isfinite(limit), limit / 2, xp.ones_like(limit))
+    )
+    rows = xp.arange(goal.shape[0], device=goal.device)
+    answer = goal
+    low = -1 + 0 * goal
+    high = limit
+    wanted = goal
+    supremum = limit
+    before = xp.inf + 0 * goal
+    last = goal
+    steep = goal
     for tries in range(200):
         value, slope = evaluate(rows, at)
-        excess, tolerance = value - wanted, ROOT_TOLERANCE * xp.maximum(1 + 0 * wanted, xp.abs(wanted))
+        excess = value - wanted
+        tolerance = ROOT_TOLERANCE * xp.maximum(1 + 0 * wanted, xp.abs(wanted))
         private = excess <= 0
-        low, high = xp.where(private, low, at), xp.where(private, at, high)
-        enough = 4 * tolerance if tries < 3 else JUMP * tolerance
-        done = (private & ((-excess <= enough) | (at <= 0))) | (high - low <= 8 * UNIT_ROUNDOFF * xp.abs(at))
-        answer = put_rows(answer, rows, xp.where(high >= supremum * EDGE, supremum, high))
+        low = xp.where(private, low, at)
+        high = xp.where(private, at, high)
+        if tries < 3:
+            enough = 4 * tolerance
+        else:
+            enough = JUMP * tolerance
+        done = (private & ((-excess <= enough) | (at <= 0))) | (
+            high - low <= 8 * UNIT_ROUNDOFF * xp.abs(at)
+        )
+        answer = put_rows(
+            answer, rows, xp.where(high >= supremum * EDGE, supremum, high)
+        )
         left = where(~done)
         if left.shape[0] == 0:
             return answer
         # Halley's step, with the curvature of the first guess, and a little more to the private side
         bend = 1 - excess * curvature / (2 * slope**2)
-        step = excess / (slope * xp.where((bend > 0.5) & (bend < 2.0), bend, xp.ones_like(bend)))
+        step = excess / (
+            slope * xp.where((bend > 0.5) & (bend < 2.0), bend, xp.ones_like(bend))
+        )
         # then by epsilon as a cubic of log delta, from this place and the one before it
         apart = excess - before
-        chord, bow = (at - last) / apart, (excess / apart) ** 2
-        cubic = excess / slope - bow * ((1 / slope - chord) * apart - before * (1 / slope + 1 / steep - 2 * chord))
-        step = xp.where((xp.abs(excess) < xp.abs(before) / 2) & (xp.abs(before) < NEAR), cubic, step)
-        following = at - step + tolerance * min(2.0**tries, 16.0) / xp.abs(slope) + 4 * UNIT_ROUNDOFF * at
-        middle = xp.where(xp.isfinite(high), (xp.maximum(low, 0 * low) + high) / 2, 2 * xp.abs(low) + 1)
+        chord = (at - last) / apart
+        bow = (excess / apart) ** 2
+        cubic = excess / slope - bow * (
+            (1 / slope - chord) * apart - before * (1 / slope + 1 / steep - 2 * chord)
+        )
+        step = xp.where(
+            (xp.abs(excess) < xp.abs(before) / 2) & (xp.abs(before) < NEAR), cubic, step
+        )
+        following = (
+            at
+            - step
+            + tolerance * min(2.0**tries, 16.0) / xp.abs(slope)
+            + 4 * UNIT_ROUNDOFF * at
+        )
+        middle = xp.where(
+            xp.isfinite(high),
+            (xp.maximum(low, 0 * low) + high) / 2,
+            2 * xp.abs(low) + 1,
+        )
         creeping = (xp.abs(excess) > xp.abs(before) / 2) & (tries > 12)
-        following = xp.where((following > low) & (following < high) & ~creeping, following, middle)
+        following = xp.where(
+            (following > low) & (following < high) & ~creeping, following, middle
+        )
         following = xp.where((low < 0) & (following < 0), 0 * following, following)
-        columns = (rows, following, low, high, wanted, supremum, curvature, excess, at, slope)
+        columns = (
+            rows,
+            following,
+            low,
+            high,
+            wanted,
+            supremum,
+            curvature,
+            excess,
+            at,
+            slope,
+        )
         columns = tuple(take_rows(column, left) for column in columns)
         rows, at, low, high, wanted, supremum, curvature, before, last, steep = columns
-    raise NumericalError("No epsilon on the private side was found; use enclose() to inspect this pair.")
+    raise NumericalError(
+        "No epsilon on the private side was found; use enclose() to inspect this pair."
+    )
 
 
 def _first_guess(terms: Terms, goal: Array) -> tuple[Array, Array]:
@@ -92,23 +148,32 @@ def _first_guess(terms: Terms, goal: Array) -> tuple[Array, Array]:
     """
     xp = array_namespace(goal)
     lowest = xp.min(terms.variance_gap, axis=-1) + 0 * goal
-    reach = xp.where(lowest < 0, -1 / xp.where(lowest < 0, lowest, -xp.ones_like(lowest)), xp.full_like(lowest, xp.inf))
+    reach = xp.where(
+        lowest < 0,
+        -1 / xp.where(lowest < 0, lowest, -xp.ones_like(lowest)),
+        xp.full_like(lowest, xp.inf),
+    )
     _, variance = cumulant_slopes(terms, 0 * goal)
-    order = xp.minimum(xp.sqrt((1 - 2 * goal) / xp.maximum(variance, 1e-300 + 0 * goal)), reach / 2)
+    order = xp.minimum(
+        xp.sqrt((1 - 2 * goal) / xp.maximum(variance, 1e-300 + 0 * goal)), reach / 2
+    )
     for _ in range(GUESS_STEPS):
         mean, variance = cumulant_slopes(terms, order)
         stiffness = variance + 1 / order**2 + 1 / (1 + order) ** 2
         epsilon = mean - 1 / order - 1 / (1 + order)
         value = cumulant(terms, order) - order * epsilon - xp.log(order * (1 + order))
         excess = value - 0.5 * xp.log(2 * math.pi * stiffness) - goal
-        now, stride = order, xp.clip(excess / (order**2 * stiffness), -1.5, 1.5)
+        now = order
+        stride = xp.clip(excess / (order**2 * stiffness), -1.5, 1.5)
         order = order * xp.exp(stride)
         order = xp.where(order < reach, order, (now + reach) / 2)
     guess = epsilon + (excess - GUESS_MARGIN) / now
     return xp.where(guess > 0, guess, 0 * guess), -1 / stiffness
 
 
-def _log_delta_of(terms: Terms, limit: Array) -> Callable[[Array, Array], tuple[Array, Array]]:
+def _log_delta_of(
+    terms: Terms, limit: Array
+) -> Callable[[Array, Array], tuple[Array, Array]]:
     """log delta and its slope; closer to the supremum of the loss than rounding can tell, delta counts as zero."""
 
     def evaluate(rows: Array, epsilon: Array) -> tuple[Array, Array]:
@@ -132,7 +197,8 @@ def threshold_at_tail(terms: Terms, level: Array) -> Array:
     """The threshold t with Pr_Y[L > t] = level, for levels strictly between 0 and 1; others give any value."""
     xp = array_namespace(level)
     lowest, highest = loss_limits(terms)
-    lowest, highest = lowest + 0 * level, highest + 0 * level
+    lowest = lowest + 0 * level
+    highest = highest + 0 * level
     threshold = 0 * level
     mean, variance = cumulant_slopes(terms, -1 + 0 * level)
     sides = (
@@ -145,46 +211,82 @@ def threshold_at_tail(terms: Terms, level: Array) -> Array:
             continue
         chosen = terms.rows(rows)
         wanted_level, middle, spread, floor, ceiling = (
-            take_rows(column, rows) for column in (level, mean + 0 * level, variance + 0 * level, lowest, highest)
+            take_rows(column, rows)
+            for column in (
+                level,
+                mean + 0 * level,
+                variance + 0 * level,
+                lowest,
+                highest,
+            )
         )
-        goal = xp.log(wanted_level) if side > 0 else xp.log1p(-wanted_level)
+        if side > 0:
+            goal = xp.log(wanted_level)
+        else:
+            goal = xp.log1p(-wanted_level)
         start = middle + side * xp.sqrt(-2 * spread * goal)
         start = xp.where(start >= ceiling, (ceiling + middle) / 2, start)
         start = xp.where(start <= floor, (floor + middle) / 2, start)
-        threshold = put_rows(threshold, rows, _solve(_log_tail_of(chosen, region), goal, start, floor, ceiling))
+        threshold = put_rows(
+            threshold,
+            rows,
+            _solve(_log_tail_of(chosen, region), goal, start, floor, ceiling),
+        )
     return threshold
 
 
-def _log_tail_of(terms: Terms, region: rules.Region) -> Callable[[Array, Array], tuple[Array, Array]]:
+def _log_tail_of(
+    terms: Terms, region: rules.Region
+) -> Callable[[Array, Array], tuple[Array, Array]]:
     def evaluate(rows: Array, threshold: Array) -> tuple[Array, Array]:
-        value, slope, _ = contour.integrate(terms.rows(rows), threshold, region)  # a bound will do far from the root
+        value, slope, _ = contour.integrate(
+            terms.rows(rows), threshold, region
+        )  # a bound will do far from the root
         return value - threshold, slope - 1
 
     return evaluate
 
 
 def _solve(
-    evaluate: Callable[[Array, Array], tuple[Array, Array]], goal: Array, start: Array, lower: Array, upper: Array
+    evaluate: Callable[[Array, Array], tuple[Array, Array]],
+    goal: Array,
+    start: Array,
+    lower: Array,
+    upper: Array,
 ) -> Array:
     """Root of a monotone function of one variable per row; rows leave as they converge."""
     xp = array_namespace(goal)
     root = start
     rows = xp.arange(goal.shape[0], device=goal.device)
-    at, low, high, wanted = start, lower, upper, goal
+    at = start
+    low = lower
+    high = upper
+    wanted = goal
     for _ in range(200):
         value, slope = evaluate(rows, at)
         excess = value - wanted
         above = excess * slope < 0  # the root lies above
-        low, high = xp.where(above, at, low), xp.where(above, high, at)
+        low = xp.where(above, at, low)
+        high = xp.where(above, high, at)
         newton = at - excess / slope
-        outward = xp.where(xp.isfinite(low), 2 * low + 1 + xp.abs(low), 2 * high - 1 - xp.abs(high))
-        middle = xp.where(xp.isfinite(low) & xp.isfinite(high), (low + high) / 2, outward)
+        outward = xp.where(
+            xp.isfinite(low), 2 * low + 1 + xp.abs(low), 2 * high - 1 - xp.abs(high)
+        )
+        middle = xp.where(
+            xp.isfinite(low) & xp.isfinite(high), (low + high) / 2, outward
+        )
         following = xp.where((newton > low) & (newton < high), newton, middle)
         tolerance = ROOT_TOLERANCE * xp.maximum(1 + 0 * wanted, xp.abs(wanted))
-        done = (xp.abs(excess) <= tolerance) | (high - low <= 4 * UNIT_ROUNDOFF * xp.abs(at))
+        done = (xp.abs(excess) <= tolerance) | (
+            high - low <= 4 * UNIT_ROUNDOFF * xp.abs(at)
+        )
         root = put_rows(root, rows, xp.where(done, at, following))
         left = where(~done)
         if left.shape[0] == 0:
             return root
-        rows, at, low, high, wanted = (take_rows(column, left) for column in (rows, following, low, high, wanted))
-    raise NumericalError("A root of the privacy curve was not found; use enclose() to inspect this pair.")
+        rows, at, low, high, wanted = (
+            take_rows(column, left) for column in (rows, following, low, high, wanted)
+        )
+    raise NumericalError(
+        "A root of the privacy curve was not found; use enclose() to inspect this pair."
+    )

@@ -15,16 +15,33 @@ from typing import Any
 import numpy as np
 
 from gaussveil import checks
-from gaussveil.errors import FormatError, NotFiniteError, NumericalError, ParameterError, ShapeError
+from gaussveil.errors import (
+    FormatError,
+    NotFiniteError,
+    NumericalError,
+    ParameterError,
+    ShapeError,
+)
 from gaussveil.spectrum import contour, cumulants, enclosures, rules
-from gaussveil.spectrum.arguments import epsilon_array, float_array, probability_array, require_finite
+from gaussveil.spectrum.arguments import (
+    epsilon_array,
+    float_array,
+    probability_array,
+    require_finite,
+)
 from gaussveil.spectrum.condensed import condensed
 from gaussveil.spectrum.dominated import PROOF_BITS, dominated, proof_bits
 from gaussveil.spectrum.enclosures.exact import ExactMatrices, ExactSource, ExactTerms
 from gaussveil.spectrum.enclosures.interval import Enclosure
 from gaussveil.spectrum.gaussian_facts import GaussianFacts
 from gaussveil.spectrum.inversion import private_epsilon, threshold_at_tail
-from gaussveil.spectrum.selection import array_namespace, every, put_rows, take_rows, where
+from gaussveil.spectrum.selection import (
+    array_namespace,
+    every,
+    put_rows,
+    take_rows,
+    where,
+)
 from gaussveil.spectrum.terms import Terms, cumulant_slopes, folded, loss_limits
 from gaussveil.typing import Array
 
@@ -51,27 +68,45 @@ class PrivacyLoss(GaussianFacts):
         self._dominating: dict[int, tuple[PrivacyLoss, float]] = {}
 
     @classmethod
-    def from_terms(cls, variance_gap: Any, multiplicity: Any, energy: Any) -> PrivacyLoss:
+    def from_terms(
+        cls, variance_gap: Any, multiplicity: Any, energy: Any
+    ) -> PrivacyLoss:
         """Loss with the given reduced terms (see `gaussveil.spectrum.terms`); the last axis runs over terms."""
         gap = float_array("variance_gap", variance_gap)
         columns = [
-            float_array(name, value, like=gap) for name, value in (("multiplicity", multiplicity), ("energy", energy))
+            float_array(name, value, like=gap)
+            for name, value in (("multiplicity", multiplicity), ("energy", energy))
         ]
         xp = array_namespace(gap)
-        for name, column in zip(("variance_gap", "multiplicity", "energy"), (gap, *columns)):
+        for name, column in zip(
+            ("variance_gap", "multiplicity", "energy"), (gap, *columns)
+        ):
             require_finite(name, column)
         try:
             gap, count, energies = xp.broadcast_arrays(gap, *columns)
         except (ValueError, RuntimeError):
-            raise ShapeError("'variance_gap', 'multiplicity' and 'energy' must broadcast to one shape.") from None
+            raise ShapeError(
+                "'variance_gap', 'multiplicity' and 'energy' must broadcast to one shape."
+            ) from None
         if gap.ndim < 1 or gap.shape[-1] < 1:
-            raise ShapeError("'variance_gap' must have shape (..., terms) with at least one term.")
+            raise ShapeError(
+                "'variance_gap' must have shape (..., terms) with at least one term."
+            )
         if not bool(xp.all(gap < 1)):
-            raise ParameterError("'variance_gap' must be < 1: X has variance 1 - variance_gap. Got a value >= 1.")
+            raise ParameterError(
+                "'variance_gap' must be < 1: X has variance 1 - variance_gap. Got a value >= 1."
+            )
         if not bool(xp.all((count >= 0) & (energies >= 0))):
-            raise ParameterError("'multiplicity' and 'energy' must be >= 0. Got a negative value.")
-        gap, count, energies = (xp.asarray(column, copy=True) for column in (gap, count, energies))
-        return PrivacyLoss(Terms.from_gaps(gap, count, energies), [ExactSource(ExactTerms(gap, count, energies))])
+            raise ParameterError(
+                "'multiplicity' and 'energy' must be >= 0. Got a negative value."
+            )
+        gap, count, energies = (
+            xp.asarray(column, copy=True) for column in (gap, count, energies)
+        )
+        return PrivacyLoss(
+            Terms.from_gaps(gap, count, energies),
+            [ExactSource(ExactTerms(gap, count, energies))],
+        )
 
     @property
     def variance_gap(self) -> Array:
@@ -91,11 +126,21 @@ class PrivacyLoss(GaussianFacts):
     @property
     def exact_mean_gap(self) -> tuple[float, ...] | None:
         """Mean gaps of which the terms hold rounded squares; () where the terms are exact, None for anything else."""
-        origins = [source.origin for source in self._sources if (source.count, source.swapped) == (1, False)]
-        if len(self._sources) != 1 or not origins or not isinstance(origins[0], ExactTerms):
+        origins = [
+            source.origin
+            for source in self._sources
+            if (source.count, source.swapped) == (1, False)
+        ]
+        if (
+            len(self._sources) != 1
+            or not origins
+            or not isinstance(origins[0], ExactTerms)
+        ):
             return None
         gap = origins[0].mean_gap
-        return () if gap is None else tuple(np.asarray(gap, dtype=np.float64).ravel().tolist())
+        if gap is None:
+            return ()
+        return tuple(np.asarray(gap, dtype=np.float64).ravel().tolist())
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -146,14 +191,19 @@ class PrivacyLoss(GaussianFacts):
             paid = found + math.log(2 * variation / SLIVER) <= xp.log(flat)
             doubtful = where(~paid & (found < xp.inf))
             rows = [int(doubtful[place]) for place in range(doubtful.shape[0])]
-            upper = {row: self._enclosed_log_delta(row, shape, float(found[row])) for row in rows}
+            upper = {
+                row: self._enclosed_log_delta(row, shape, float(found[row]))
+                for row in rows
+            }
             short = [row for row in rows if not upper[row] <= float(xp.log(flat[row]))]
             for row in short:
                 if float(flat[row]) == 0:
                     found[row] = xp.inf
             if all(float(flat[row]) == 0 for row in short):
                 return _plain(xp.reshape(found, shape))
-        raise NumericalError("No epsilon was proven for so small a delta; use enclose() to inspect this pair.")
+        raise NumericalError(
+            "No epsilon was proven for so small a delta; use enclose() to inspect this pair."
+        )
 
     def loss_tail(self, epsilon: Any) -> Array:
         """Pr_X[L > epsilon] for any real epsilon (one-sided probabilistic DP).
@@ -175,10 +225,14 @@ class PrivacyLoss(GaussianFacts):
         safe = xp.where(finite & (xp.abs(excess) > 1e-9), excess, xp.ones_like(excess))
         ordinary = cumulants.cumulant(terms, safe) / safe
         _, curvature = cumulant_slopes(terms, 0 * flat)
-        near_one = cumulants.mean_loss(terms) + 0.5 * curvature * xp.where(finite, excess, xp.zeros_like(excess))
+        near_one = cumulants.mean_loss(terms) + 0.5 * curvature * xp.where(
+            finite, excess, xp.zeros_like(excess)
+        )
         value = xp.where(xp.abs(excess) > 1e-9, ordinary, near_one)
         _, supremum = loss_limits(terms)
-        return _plain(xp.reshape(xp.where(finite, value, supremum + xp.zeros_like(flat)), shape))
+        return _plain(
+            xp.reshape(xp.where(finite, value, supremum + xp.zeros_like(flat)), shape)
+        )
 
     @np.errstate(all="ignore")
     def cumulant(self, order: Any) -> Array:
@@ -186,7 +240,9 @@ class PrivacyLoss(GaussianFacts):
         orders = float_array("order", order, self._terms.variance_gap)
         require_finite("order", orders)
         terms, flat, shape = self._broadcast(orders)
-        return _plain(array_namespace(flat).reshape(cumulants.cumulant(terms, flat), shape))
+        return _plain(
+            array_namespace(flat).reshape(cumulants.cumulant(terms, flat), shape)
+        )
 
     @np.errstate(all="ignore")
     def cumulant_upper(self, order: Any) -> Array:
@@ -197,33 +253,45 @@ class PrivacyLoss(GaussianFacts):
         orders = float_array("order", order, self._terms.variance_gap)
         require_finite("order", orders)
         if not bool(array_namespace(orders).all(orders > 0)):
-            raise ParameterError("'order' must be > 0 for an upper end of K. Got a value <= 0.")
+            raise ParameterError(
+                "'order' must be > 0 for an upper end of K. Got a value <= 0."
+            )
         terms, flat, shape = self._broadcast(orders)
-        return _plain(array_namespace(flat).reshape(cumulants.cumulant_upper(terms, flat), shape))
+        return _plain(
+            array_namespace(flat).reshape(cumulants.cumulant_upper(terms, flat), shape)
+        )
 
     @np.errstate(all="ignore")
     def tradeoff(self, type_one_error: Any) -> Array:
         """Smallest type II error of a test of Y (null) against X at the given type I error: f-DP, one minus the ROC
         curve.
         """
-        level = probability_array("type_one_error", type_one_error, self._terms.variance_gap)
+        level = probability_array(
+            "type_one_error", type_one_error, self._terms.variance_gap
+        )
         terms, flat, shape = self._broadcast(level, self._condensed)
         xp = array_namespace(flat)
-        terms = terms.without_traces(TRACE)  # they change no digit of the curve, but would fake an unbounded loss
+        terms = terms.without_traces(
+            TRACE
+        )  # they change no digit of the curve, but would fake an unbounded loss
         apart = xp.any((terms.variance_gap != 0) | (terms.energy != 0), axis=-1)
         rows = where((flat > 0) & (flat < 1) & apart)
         if rows.shape[0] == 0:
             return _plain(xp.reshape(1 - flat, shape))
         chosen = terms.rows(rows)
         threshold = threshold_at_tail(chosen, take_rows(flat, rows))
-        found = contour.tail_probability(chosen, threshold, rules.TAIL_X, rules.TAIL_X_COMPLEMENT)
+        found = contour.tail_probability(
+            chosen, threshold, rules.TAIL_X, rules.TAIL_X_COMPLEMENT
+        )
         # Next to the ends of the loss's range a threshold in doubles misses the level by more than the curve's height.
         error = xp.minimum(1 - found, 1 - take_rows(flat, rows))
         return _plain(xp.reshape(put_rows(1 - flat, rows, error), shape))
 
     def enclose(self, epsilon: Any) -> Enclosure:
         """Rigorous lower and upper end of delta(epsilon) by ball arithmetic, from the exact inputs of the pair."""
-        found: Enclosure = enclosures.enclose_loss(self._sources, self.batch_shape, epsilon)
+        found: Enclosure = enclosures.enclose_loss(
+            self._sources, self.batch_shape, epsilon
+        )
         return found
 
     def dominating(self, bits: int = PROOF_BITS[0]) -> tuple[PrivacyLoss, float]:
@@ -232,11 +300,17 @@ class PrivacyLoss(GaussianFacts):
         delta of this loss is at most delta of that one plus (1 + e^epsilon) times the total variation, at every epsilon
         and in both directions: what accounts keep of a pair of matrices. Reduced terms dominate themselves.
         """
-        if not any(isinstance(source.origin, ExactMatrices) for source in self._sources):
+        if not any(
+            isinstance(source.origin, ExactMatrices) for source in self._sources
+        ):
             return self, 0.0
         if bits not in self._dominating:
-            terms, total = dominated(self._sources, self.batch_shape, self._terms.variance_gap, bits)
-            exact = ExactSource(ExactTerms(terms.variance_gap, terms.multiplicity, terms.energy))
+            terms, total = dominated(
+                self._sources, self.batch_shape, self._terms.variance_gap, bits
+            )
+            exact = ExactSource(
+                ExactTerms(terms.variance_gap, terms.multiplicity, terms.energy)
+            )
             self._dominating[bits] = PrivacyLoss(terms, [exact]), total * (1 + 2.0**-40)
         return self._dominating[bits]
 
@@ -245,80 +319,129 @@ class PrivacyLoss(GaussianFacts):
     @np.errstate(all="ignore")
     def reversed(self) -> PrivacyLoss:
         """The loss of Y against X."""
-        found = PrivacyLoss(self._terms.reversed(), [source.reversed() for source in self._sources])
-        found._dominating |= {bits: (loss.reversed(), left) for bits, (loss, left) in self._dominating.items()}
+        found = PrivacyLoss(
+            self._terms.reversed(), [source.reversed() for source in self._sources]
+        )
+        found._dominating |= {
+            bits: (loss.reversed(), left)
+            for bits, (loss, left) in self._dominating.items()
+        }
         return found
 
     def dp_delta(self, epsilon: Any) -> Array:
         """delta of (epsilon, delta)-differential privacy: the worse of both directions."""
-        forward, backward = self.delta(epsilon), self.reversed().delta(epsilon)
-        return _plain(array_namespace(float_array("delta", forward)).maximum(forward, backward))
+        forward = self.delta(epsilon)
+        backward = self.reversed().delta(epsilon)
+        return _plain(
+            array_namespace(float_array("delta", forward)).maximum(forward, backward)
+        )
 
     def dp_epsilon(self, delta: Any) -> Array:
         """epsilon of (epsilon, delta)-differential privacy: the worse of both directions, on the private side."""
-        forward, backward = self.epsilon(delta), self.reversed().epsilon(delta)
-        return _plain(array_namespace(float_array("epsilon", forward)).maximum(forward, backward))
+        forward = self.epsilon(delta)
+        backward = self.reversed().epsilon(delta)
+        return _plain(
+            array_namespace(float_array("epsilon", forward)).maximum(forward, backward)
+        )
 
     # --- composition
 
     @np.errstate(all="ignore")
     def __pow__(self, count: int) -> PrivacyLoss:
         """The loss of `count` independent repetitions."""
-        checks.whole("count", count, "[1, 9007199254740992]")  # 2^53: beyond it a float no longer counts
+        checks.whole(
+            "count", count, "[1, 9007199254740992]"
+        )  # 2^53: beyond it a float no longer counts
         terms = self._terms
-        folded = Terms(terms.variance_gap, terms.log_ratio, terms.multiplicity * int(count), terms.energy * int(count))
+        folded = Terms(
+            terms.variance_gap,
+            terms.log_ratio,
+            terms.multiplicity * int(count),
+            terms.energy * int(count),
+        )
         require_finite("energy", folded.energy)
-        return PrivacyLoss(folded, [source.repeated(int(count)) for source in self._sources])
+        return PrivacyLoss(
+            folded, [source.repeated(int(count)) for source in self._sources]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready reduced form; floats survive the round trip exactly."""
-        return {name: np.asarray(getattr(self, name)).tolist() for name in ("variance_gap", "multiplicity", "energy")}
+        return {
+            name: np.asarray(getattr(self, name)).tolist()
+            for name in ("variance_gap", "multiplicity", "energy")
+        }
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> PrivacyLoss:
         """The loss that `to_dict` wrote."""
         if not isinstance(record, dict):
-            raise FormatError(f"A stored privacy loss must be a JSON object. Got {type(record).__name__}.")
+            raise FormatError(
+                f"A stored privacy loss must be a JSON object. Got {type(record).__name__}."
+            )
         waiting = list(record.values())
         while waiting:  # NumPy would take true for 1
             value = waiting.pop()
             if isinstance(value, list):
                 waiting += value
             elif isinstance(value, bool) or not isinstance(value, int | float):
-                raise FormatError(f"A stored privacy loss must hold numbers. Got {type(value).__name__}.")
+                raise FormatError(
+                    f"A stored privacy loss must hold numbers. Got {type(value).__name__}."
+                )
         try:
-            return cls.from_terms(record["variance_gap"], record["multiplicity"], record["energy"])
+            return cls.from_terms(
+                record["variance_gap"], record["multiplicity"], record["energy"]
+            )
         except KeyError as missing:
-            raise FormatError(f"A stored privacy loss needs the key {missing}.") from None
+            raise FormatError(
+                f"A stored privacy loss needs the key {missing}."
+            ) from None
 
     @cached_property
     def _condensed(self) -> Terms:
         """What integrals use."""
         return condensed(self._terms)
 
-    def _broadcast(self, argument: Array, terms: Terms | None = None) -> tuple[Terms, Array, tuple[int, ...]]:
-        xp, shape = array_namespace(self._terms.variance_gap, argument), self.batch_shape
+    def _broadcast(
+        self, argument: Array, terms: Terms | None = None
+    ) -> tuple[Terms, Array, tuple[int, ...]]:
+        xp = array_namespace(self._terms.variance_gap, argument)
+        shape = self.batch_shape
         if tuple(argument.shape) == shape:
-            return (terms or self._terms).flat(shape), xp.reshape(argument, (-1,)), shape
+            return (
+                (terms or self._terms).flat(shape),
+                xp.reshape(argument, (-1,)),
+                shape,
+            )
         try:
             shape = np.broadcast_shapes(shape, tuple(argument.shape))
         except ValueError:
             raise ShapeError(
                 f"The argument of shape {tuple(argument.shape)} must broadcast with the batch {self.batch_shape}."
             ) from None
-        return (terms or self._terms).flat(shape), xp.reshape(xp.broadcast_to(argument, shape), (-1,)), shape
+        return (
+            (terms or self._terms).flat(shape),
+            xp.reshape(xp.broadcast_to(argument, shape), (-1,)),
+            shape,
+        )
 
     @np.errstate(all="ignore")
     def _hockey_stick(self, epsilon: Any) -> Array:
-        terms, flat, shape = self._broadcast(epsilon_array(epsilon, self._terms.variance_gap), self._condensed)
+        terms, flat, shape = self._broadcast(
+            epsilon_array(epsilon, self._terms.variance_gap), self._condensed
+        )
         xp = array_namespace(flat)
         values, _, error = contour.log_delta(terms, flat)
         if every((values > -700) & (error <= 5 * ROUNDING_LIMIT)):  # as nearly always
             return _plain(xp.reshape(xp.minimum(values, 0 * values), shape))
         # One part in 1e9 of delta; of its logarithm, where delta leaves the range of doubles. NaN is doubtful too.
-        allowed = xp.where(values > -700, xp.full_like(values, 5.0), xp.abs(values)) * ROUNDING_LIMIT
+        allowed = (
+            xp.where(values > -700, xp.full_like(values, 5.0), xp.abs(values))
+            * ROUNDING_LIMIT
+        )
         doubtful = ~(error <= allowed)
-        upper = values + xp.where(xp.isinf(error), xp.zeros_like(error), error)  # not settled: an upper bound already
+        upper = values + xp.where(
+            xp.isinf(error), xp.zeros_like(error), error
+        )  # not settled: an upper bound already
         doubtful = doubtful & ~(upper < HOPELESS)
         log_delta = xp.minimum(values, xp.zeros_like(values))
         again = where(doubtful)
@@ -326,10 +449,18 @@ class PrivacyLoss(GaussianFacts):
             log_delta[row] = self._enclosed_log_delta(row, shape, float(flat[row]))
         return _plain(xp.reshape(log_delta, shape))
 
-    def _enclosed_log_delta(self, row: int, shape: tuple[int, ...], epsilon: float) -> float:
+    def _enclosed_log_delta(
+        self, row: int, shape: tuple[int, ...], epsilon: float
+    ) -> float:
         """log delta by ball arithmetic, for the rare place where doubles cancel: next to the largest loss, say."""
         try:
-            found = enclosures.enclose_at(self._sources, self.batch_shape, np.unravel_index(row, shape), shape, epsilon)
+            found = enclosures.enclose_at(
+                self._sources,
+                self.batch_shape,
+                np.unravel_index(row, shape),
+                shape,
+                epsilon,
+            )
         except NumericalError:  # not decided: at most one
             return 0.0
         return float(found.log_upper)
@@ -341,7 +472,9 @@ class PrivacyLoss(GaussianFacts):
         if bool(xp.any(xp.isnan(threshold))):
             raise NotFiniteError("'epsilon' must not be NaN.")
         terms, flat, shape = self._broadcast(threshold, self._condensed)
-        return _plain(xp.reshape(contour.tail_probability(terms, flat, upper, lower), shape))
+        return _plain(
+            xp.reshape(contour.tail_probability(terms, flat, upper, lower), shape)
+        )
 
 
 def compose(*losses: PrivacyLoss) -> PrivacyLoss:
@@ -356,18 +489,30 @@ def compose(*losses: PrivacyLoss) -> PrivacyLoss:
     try:
         batch = np.broadcast_shapes(*(loss.batch_shape for loss in losses))
     except ValueError:
-        raise ShapeError(f"Batches must broadcast. Got {[loss.batch_shape for loss in losses]}.") from None
+        raise ShapeError(
+            f"Batches must broadcast. Got {[loss.batch_shape for loss in losses]}."
+        ) from None
     columns = [
         xp.concat(
-            [xp.broadcast_to(getattr(loss._terms, name), (*batch, loss.variance_gap.shape[-1])) for loss in losses],
+            [
+                xp.broadcast_to(
+                    getattr(loss._terms, name), (*batch, loss.variance_gap.shape[-1])
+                )
+                for loss in losses
+            ],
             axis=-1,
         )
         for name in ("variance_gap", "log_ratio", "multiplicity", "energy")
     ]
-    terms = Terms(*columns) if batch else folded(*columns)
+    if batch:
+        terms = Terms(*columns)
+    else:
+        terms = folded(*columns)
     return PrivacyLoss(terms, [source for loss in losses for source in loss._sources])
 
 
 def _plain(array: Array) -> Array:
     """NumPy scalars for scalar answers; other libraries keep their zero-dimensional arrays."""
-    return array[()] if isinstance(array, np.ndarray) else array
+    if isinstance(array, np.ndarray):
+        return array[()]
+    return array

@@ -36,11 +36,25 @@ class GaussianMixture(PrivacyProfile):
 
     def __post_init__(self) -> None:
         for field, high in (("shifts", LARGEST_SHIFT), ("probabilities", 1.0)):
-            store(self, field, tuple(number(field, value, low=0.0, high=high) for value in getattr(self, field)))
+            store(
+                self,
+                field,
+                tuple(
+                    number(field, value, low=0.0, high=high)
+                    for value in getattr(self, field)
+                ),
+            )
         if any(0.0 < shift < 1e-4 for shift in self.shifts):
-            raise ParameterError("shifts must be 0 or at least 1e-4. Got a smaller one.")
-        if len(self.shifts) != len(self.probabilities) or not abs(sum(self.probabilities) - 1.0) <= 1e-9:
-            raise ParameterError("probabilities must be one for each shift, and add up to 1. These do not.")
+            raise ParameterError(
+                "shifts must be 0 or at least 1e-4. Got a smaller one."
+            )
+        if (
+            len(self.shifts) != len(self.probabilities)
+            or not abs(sum(self.probabilities) - 1.0) <= 1e-9
+        ):
+            raise ParameterError(
+                "probabilities must be one for each shift, and add up to 1. These do not."
+            )
 
     def reversed(self) -> GaussianMixture:
         """X and Y exchanged."""
@@ -53,20 +67,38 @@ class GaussianMixture(PrivacyProfile):
         shift, rate = max(zip(self.shifts, self.probabilities))
         if not (shift and rate):
             return None
-        return Factors(steps=((Step(math.nextafter(1.0 / shift, 0.0), rate, backward=self.backward), 1),))
+        return Factors(
+            steps=(
+                (
+                    Step(
+                        math.nextafter(1.0 / shift, 0.0), rate, backward=self.backward
+                    ),
+                    1,
+                ),
+            )
+        )
 
     def fainter(self) -> PrivacyCurve:
         """The same with smaller shifts."""
-        return replace(self, shifts=tuple(max(shift * FAINTER, min(shift, 1e-4)) for shift in self.shifts))
+        return replace(
+            self,
+            shifts=tuple(
+                max(shift * FAINTER, min(shift, 1e-4)) for shift in self.shifts
+            ),
+        )
 
     @property
     def rounded_by(self) -> float:
         """The noise is rounded by less than 2^-49 of it, and a shift of the mean by x is no variation above x/2."""
-        return self.largest_shift * ROUNDING if self.factors() is not None else 0.0
+        if self.factors() is not None:
+            return self.largest_shift * ROUNDING
+        return 0.0
 
     def rounded_down(self) -> PrivacyCurve:
         """Where it is a step with its noise rounded down, a fainter one."""
-        return self.fainter() if self.factors() is not None else self
+        if self.factors() is not None:
+            return self.fainter()
+        return self
 
     @property
     def largest_shift(self) -> float:
@@ -76,23 +108,37 @@ class GaussianMixture(PrivacyProfile):
     @property
     def largest_loss(self) -> float:
         """Unbounded, but for the other direction of a mixture that may not move at all."""
-        still = sum(p for shift, p in zip(self.shifts, self.probabilities) if shift == 0.0)
-        return -float(np.log(still)) * (1.0 + 1e-15) + 1e-15 if self.backward and still > 0.0 else np.inf
+        still = sum(
+            p for shift, p in zip(self.shifts, self.probabilities) if shift == 0.0
+        )
+        if self.backward and still > 0.0:
+            return -float(np.log(still)) * (1.0 + 1e-15) + 1e-15
+        return np.inf
 
     @np.errstate(all="ignore")
     def _divergence(self, epsilon: Floats) -> Any:
         levels = np.asarray(epsilon, dtype=np.float64)[..., None]
-        shifts, weights = np.array(self.shifts), np.log(np.array(self.probabilities))
-        goal = -levels if self.backward else levels
-        low, high = np.full(levels.shape, -60.0), np.full(levels.shape, 1e5)
+        shifts = np.array(self.shifts)
+        weights = np.log(np.array(self.probabilities))
+        if self.backward:
+            goal = -levels
+        else:
+            goal = levels
+        low = np.full(levels.shape, -60.0)
+        high = np.full(levels.shape, 1e5)
         for _ in range(90):
             middle = 0.5 * (low + high)
-            loss = np.logaddexp.reduce(weights + shifts * (middle - 0.5 * shifts), axis=-1, keepdims=True)
-            low, high = np.where(loss < goal, middle, low), np.where(loss < goal, high, middle)
+            loss = np.logaddexp.reduce(
+                weights + shifts * (middle - 0.5 * shifts), axis=-1, keepdims=True
+            )
+            low = np.where(loss < goal, middle, low)
+            high = np.where(loss < goal, high, middle)
         edge = 0.5 * (low + high)
         near = edge - shifts
         if self.backward:
-            share = scipy.special.softmax(weights + shifts * (edge - 0.5 * shifts), axis=-1)
+            share = scipy.special.softmax(
+                weights + shifts * (edge - 0.5 * shifts), axis=-1
+            )
             terms = share * tail_less(-edge, shifts)
         else:
             terms = np.exp(weights) * tail_less(near, shifts)
@@ -101,7 +147,9 @@ class GaussianMixture(PrivacyProfile):
 
 def tail_less(place: Floats, shift: Floats) -> Floats:
     """phi(x) (m(x) - m(x + shift)), m the Mills ratio: a tail less another one that starts with the same density."""
-    mills = np.sqrt(np.pi / 2.0) * scipy.special.erfcx(np.maximum(place, -5.0) / np.sqrt(2.0))
+    mills = np.sqrt(np.pi / 2.0) * scipy.special.erfcx(
+        np.maximum(place, -5.0) / np.sqrt(2.0)
+    )
     other = np.sqrt(np.pi / 2.0) * scipy.special.erfcx((place + shift) / np.sqrt(2.0))
     density = np.exp(-0.5 * place * place) / np.sqrt(2.0 * np.pi)
     direct = scipy.special.ndtr(-place) - np.where(density > 0.0, density * other, 0.0)
@@ -117,14 +165,27 @@ class PublicChoice(PrivacyProfile):
     parts: tuple[PrivacyCurve, ...]
 
     def __post_init__(self) -> None:
-        store(self, "weights", tuple(number("weights", value, low=0.0, high=1.0) for value in self.weights))
+        store(
+            self,
+            "weights",
+            tuple(
+                number("weights", value, low=0.0, high=1.0) for value in self.weights
+            ),
+        )
         store(self, "parts", tuple(self.parts))
-        if len(self.weights) != len(self.parts) or not 1.0 - 1e-9 <= sum(self.weights) <= 1.0 + 1e-9:
-            raise ParameterError("weights must be one for each part, and add up to 1. These do not.")
+        if (
+            len(self.weights) != len(self.parts)
+            or not 1.0 - 1e-9 <= sum(self.weights) <= 1.0 + 1e-9
+        ):
+            raise ParameterError(
+                "weights must be one for each part, and add up to 1. These do not."
+            )
         if not all(isinstance(part, PrivacyCurve) for part in self.parts):
             raise ParameterError("parts must be privacy profiles. Got something else.")
         if len({part.neighbours for part in self.parts} - {None}) > 1:
-            raise ParameterError("parts must speak of the same neighbours. These do not.")
+            raise ParameterError(
+                "parts must speak of the same neighbours. These do not."
+            )
 
     @property
     def relative_error(self) -> float:
@@ -166,7 +227,9 @@ class PublicChoice(PrivacyProfile):
 
 
 def _average(weights: Sequence[float], values: Sequence[Any]) -> Any:
-    return sum(weight * value for weight, value in zip(weights, values)) / min(sum(weights), 1.0)
+    return sum(weight * value for weight, value in zip(weights, values)) / min(
+        sum(weights), 1.0
+    )
 
 
 @dataclass(frozen=True)
@@ -178,8 +241,14 @@ class ReplacedInSample(PoissonSubsampled):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.backward or not isinstance(self.base, PrivacyProfile) or self.base.reversed() != self.base:
-            raise ParameterError("base must be a profile that is its own reverse. Got another one.")
+        if (
+            self.backward
+            or not isinstance(self.base, PrivacyProfile)
+            or self.base.reversed() != self.base
+        ):
+            raise ParameterError(
+                "base must be a profile that is its own reverse. Got another one."
+            )
 
     def reversed(self) -> ReplacedInSample:
         """Itself: either record may be the one replaced."""

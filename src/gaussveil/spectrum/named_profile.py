@@ -22,7 +22,9 @@ from gaussveil.spectrum.privacy_curve import PrivacyCurve
 if TYPE_CHECKING:
     from flint import arb
 
-BALL_BITS = 256  # of closed forms; sums that cancel keep more than the digits of doubles
+BALL_BITS = (
+    256  # of closed forms; sums that cancel keep more than the digits of doubles
+)
 PROFILE_RELATIVE_ERROR = 1e-13
 _HOMES = (  # modules that define stored profiles; they are loaded where a name is not known yet
     "profiles",
@@ -60,7 +62,9 @@ class PrivacyProfile(PrivacyCurve):
     @property
     def parameters(self) -> dict[str, Any]:
         """The parameters by name."""
-        return {name.lstrip("_"): getattr(self, name) for name in _field_names(type(self))}
+        return {
+            name.lstrip("_"): getattr(self, name) for name in _field_names(type(self))
+        }
 
     def reversed(self) -> PrivacyProfile:
         """The profile of Y from X; the profile itself where the pair is symmetric."""
@@ -102,7 +106,9 @@ class PrivacyProfile(PrivacyCurve):
             return ZERO
         with precision_lock(), ctx.workprec(BALL_BITS):
             found = self._in_balls(arb(epsilon))
-            return from_scaled(found, arb(0)) if found is not None else None
+            if found is not None:
+                return from_scaled(found, arb(0))
+            return None
 
     def _in_balls(self, epsilon: arb) -> arb | None:
         """Delta at an epsilon, a double, in ball arithmetic; None without a closed form."""
@@ -122,21 +128,37 @@ def _chord_nodes(stored: str) -> Chords:
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
-    return value.to_dict() if hasattr(value, "to_dict") else value
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    return value
 
 
 def profile_from_dict(record: Mapping[str, Any]) -> PrivacyProfile:
     """The profile that `to_dict` described."""
-    if not isinstance(record, Mapping) or set(record) != {"profile", "version", "parameters"}:
-        raise FormatError("A stored profile has exactly the keys 'profile', 'version' and 'parameters'.")
-    name, version, stored = record["profile"], record["version"], record["parameters"]
+    if not isinstance(record, Mapping) or set(record) != {
+        "profile",
+        "version",
+        "parameters",
+    }:
+        raise FormatError(
+            "A stored profile has exactly the keys 'profile', 'version' and 'parameters'."
+        )
+    name = record["profile"]
+    version = record["version"]
+    stored = record["parameters"]
     kind = _kind_of(name, version)
     if kind is None:
-        known = ", ".join(f"{key} (version {number})" for key, number in sorted(_REGISTRY))
-        raise FormatError(f"No profile {name!r} of version {version!r} here; this release of gaussveil knows {known}.")
+        known = ", ".join(
+            f"{key} (version {number})" for key, number in sorted(_REGISTRY)
+        )
+        raise FormatError(
+            f"No profile {name!r} of version {version!r} here; this release of gaussveil knows {known}."
+        )
     expected = {field.lstrip("_") for field in _field_names(kind)}
     if not isinstance(stored, Mapping) or set(stored) != expected:
-        raise FormatError(f"The profile {name!r} needs exactly the parameters {sorted(expected)}.")
+        raise FormatError(
+            f"The profile {name!r} needs exactly the parameters {sorted(expected)}."
+        )
     return kind(**{key: _restored(value) for key, value in stored.items()})
 
 
@@ -154,7 +176,9 @@ def _restored(value: Any) -> Any:
         return tuple(_restored(one) for one in value)
     if not isinstance(value, Mapping):
         return value
-    return profile_from_dict(value) if "profile" in value else PrivacyLoss.from_dict(dict(value))
+    if "profile" in value:
+        return profile_from_dict(value)
+    return PrivacyLoss.from_dict(dict(value))
 
 
 def _field_names(kind: Any) -> list[str]:
@@ -166,14 +190,22 @@ def number(argument: str, value: Any, *, low: float, high: float = np.inf) -> fl
     array = float_array(argument, value)
     require_finite(argument, array)
     if array.ndim or not low <= array <= high:
-        raise ParameterError(f"'{argument}' must be one number in [{low}, {high}]. Got {value!r}.")
+        raise ParameterError(
+            f"'{argument}' must be one number in [{low}, {high}]. Got {value!r}."
+        )
     return float(array)
 
 
 def integer(argument: str, value: Any, *, low: int) -> int:
     """A whole number of at least `low`, or a refusal."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-        raise ParameterError(f"'{argument}' must be an integer >= {low}. Got {value!r}.")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | np.integer)
+        or value < low
+    ):
+        raise ParameterError(
+            f"'{argument}' must be an integer >= {low}. Got {value!r}."
+        )
     return int(value)
 
 

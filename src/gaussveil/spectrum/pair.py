@@ -31,8 +31,11 @@ class GaussianPair(PrivacyLoss):
         gap, log_ratio, mean_gap = reduce_pair(exact)
         xp = array_namespace(gap)
         ones = xp.ones(gap.shape[-1:], dtype=gap.dtype, device=gap.device)
-        ones = ones if gap.ndim == 1 else xp.broadcast_to(ones, gap.shape)
-        super().__init__(Terms(gap, log_ratio, ones, energy_of(mean_gap)), [ExactSource(exact)])
+        if gap.ndim != 1:
+            ones = xp.broadcast_to(ones, gap.shape)
+        super().__init__(
+            Terms(gap, log_ratio, ones, energy_of(mean_gap)), [ExactSource(exact)]
+        )
 
     @classmethod
     def from_reduced(cls, variance_gap: Any, mean_gap: Any) -> PrivacyLoss:
@@ -49,17 +52,30 @@ class GaussianPair(PrivacyLoss):
                 f"'variance_gap' and 'mean_gap' must broadcast. Got shapes {gap.shape} and {mean.shape}."
             ) from None
         if gap.ndim < 1 or gap.shape[-1] < 1:
-            raise ShapeError(f"'variance_gap' must have shape (..., d) with d >= 1. Got {tuple(gap.shape)}.")
+            raise ShapeError(
+                f"'variance_gap' must have shape (..., d) with d >= 1. Got {tuple(gap.shape)}."
+            )
         if not bool(xp.all(gap < 1)):
-            raise ParameterError("'variance_gap' must be < 1: X has variance 1 - variance_gap. Got a value >= 1.")
-        ones = xp.broadcast_to(xp.ones((1,), dtype=gap.dtype, device=gap.device), gap.shape)
-        gap, mean = xp.asarray(gap, copy=True), xp.asarray(mean, copy=True)  # the caller may change theirs
+            raise ParameterError(
+                "'variance_gap' must be < 1: X has variance 1 - variance_gap. Got a value >= 1."
+            )
+        ones = xp.broadcast_to(
+            xp.ones((1,), dtype=gap.dtype, device=gap.device), gap.shape
+        )
+        # the caller may change theirs
+        gap = xp.asarray(gap, copy=True)
+        mean = xp.asarray(mean, copy=True)
         energy = energy_of(mean)
         require_finite("mean_gap squared", energy)
-        return PrivacyLoss(Terms.from_gaps(gap, ones, energy), [ExactSource(ExactTerms(gap, ones, energy, mean))])
+        return PrivacyLoss(
+            Terms.from_gaps(gap, ones, energy),
+            [ExactSource(ExactTerms(gap, ones, energy, mean))],
+        )
 
     @classmethod
     def mean_shift(cls, shift: Any) -> PrivacyLoss:
         """N(shift, 1) against N(0, 1): a Gaussian mechanism of sensitivity `shift` noise standard deviations."""
         mean = float_array("shift", shift)
-        return cls.from_reduced(array_namespace(mean).zeros_like(mean)[..., None], mean[..., None])
+        return cls.from_reduced(
+            array_namespace(mean).zeros_like(mean)[..., None], mean[..., None]
+        )

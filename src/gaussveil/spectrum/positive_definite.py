@@ -61,18 +61,34 @@ def is_positive_definite(matrix: Sequence[Sequence[float | Fraction]]) -> bool:
     diagonal = [Fraction(matrix[i][i]) for i in size]
     if any(value <= 0 for value in diagonal):
         return False
-    scale = [(value.numerator.bit_length() - value.denominator.bit_length()) // 2 for value in diagonal]
+    scale = [
+        (value.numerator.bit_length() - value.denominator.bit_length()) // 2
+        for value in diagonal
+    ]
     scaled = [
-        [(Fraction(matrix[i][j]) + Fraction(matrix[j][i])) / 2 * Fraction(2) ** (-scale[i] - scale[j]) for j in size]
+        [
+            (Fraction(matrix[i][j]) + Fraction(matrix[j][i]))
+            / 2
+            * Fraction(2) ** (-scale[i] - scale[j])
+            for j in size
+        ]
         for i in size
     ]
-    if any(value * value > 16 for row in scaled for value in row):  # the diagonal is below 4: |a_ij|^2 > a_ii a_jj
+    if any(
+        value * value > 16 for row in scaled for value in row
+    ):  # the diagonal is below 4: |a_ij|^2 > a_ii a_jj
         return False
     rounded = np.array([[float(value) for value in row] for row in scaled])
     if certainly_positive_definite(rounded, np.abs(rounded) * UNIT_ROUNDOFF + 1e-300):
         return True
     denominator = math.lcm(*(value.denominator for row in scaled for value in row))
     if len(size) ** 4 * denominator.bit_length() > MOST_WORK:
-        raise NumericalError("Positive definiteness was not decided: the matrix is too large to be treated exactly.")
-    polynomial = fmpz_mat([[int(value * denominator) for value in row] for row in scaled]).charpoly()
-    return all((-1) ** (len(size) - power) * int(polynomial[power]) > 0 for power in size)
+        raise NumericalError(
+            "Positive definiteness was not decided: the matrix is too large to be treated exactly."
+        )
+    polynomial = fmpz_mat(
+        [[int(value * denominator) for value in row] for row in scaled]
+    ).charpoly()
+    return all(
+        (-1) ** (len(size) - power) * int(polynomial[power]) > 0 for power in size
+    )

@@ -20,14 +20,21 @@ from numpy.typing import ArrayLike, NDArray
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.shown import Shown
 from gaussveil.spectrum import attack_risk, chords
-from gaussveil.spectrum.arguments import epsilon_array, float_array, probability_array, require_finite
+from gaussveil.spectrum.arguments import (
+    epsilon_array,
+    float_array,
+    probability_array,
+    require_finite,
+)
 from gaussveil.spectrum.enclosures.interval import UNDERFLOW, Enclosure
 from gaussveil.spectrum.factors import Factors
 from gaussveil.typing import Floats
 
 LARGEST_EPSILON = 1e6
 SMALLEST = math.ulp(0.0)  # what a delta that leaves the range of doubles counts as
-SECTIONS, ROUNDS = 32, 12  # of the search for an epsilon: 32^12 is beyond the digits of doubles
+# of the search for an epsilon: 32^12 is beyond the digits of doubles
+SECTIONS = 32
+ROUNDS = 12
 
 
 class PrivacyCurve(Shown, ABC):
@@ -79,7 +86,9 @@ class PrivacyCurve(Shown, ABC):
 
     def _divergence(self, epsilon: Floats) -> Any:
         """Delta of X from Y at validated epsilons."""
-        raise NotImplementedError(f"{type(self).__name__} must give 'delta' or '_divergence'")
+        raise NotImplementedError(
+            f"{type(self).__name__} must give 'delta' or '_divergence'"
+        )
 
     @abstractmethod
     def reversed(self) -> PrivacyCurve:
@@ -87,7 +96,14 @@ class PrivacyCurve(Shown, ABC):
 
     def delta(self, epsilon: ArrayLike) -> Any:
         """Divergence of X from Y at each `epsilon >= 0`: the smallest delta in this direction."""
-        return np.asarray(np.clip(self._divergence(epsilon_array(epsilon, np.zeros(()))), 0.0, 1.0)) + 0.0
+        return (
+            np.asarray(
+                np.clip(
+                    self._divergence(epsilon_array(epsilon, np.zeros(()))), 0.0, 1.0
+                )
+            )
+            + 0.0
+        )
 
     def log_delta(self, epsilon: ArrayLike) -> Any:
         """log of `delta`."""
@@ -99,7 +115,8 @@ class PrivacyCurve(Shown, ABC):
         asked = probability_array("delta", delta, np.zeros(()))
         solvable = asked > self.infinity * (1.0 + self.relative_error)
         target = np.where(solvable, asked, np.inf)
-        low, high = np.full(target.shape, -1.0), np.ones(target.shape)
+        low = np.full(target.shape, -1.0)
+        high = np.ones(target.shape)
         while not np.all(private := self._upper(high) <= target):
             if np.max(high) > LARGEST_EPSILON:
                 raise NumericalError(
@@ -111,18 +128,24 @@ class PrivacyCurve(Shown, ABC):
         for _ in range(ROUNDS):
             points = low[..., None] + (high - low)[..., None] * shares
             points[..., -1] = high
-            index = np.argmax(self._upper(np.maximum(points, 0.0)) <= target[..., None], axis=-1)[..., None]
+            index = np.argmax(
+                self._upper(np.maximum(points, 0.0)) <= target[..., None], axis=-1
+            )[..., None]
             low = np.take_along_axis(points, np.maximum(index - 1, 0), axis=-1)[..., 0]
             high = np.take_along_axis(points, index, axis=-1)[..., 0]
         limit = np.where(asked < self.infinity, np.inf, self.largest_loss)
         return np.where(solvable, np.maximum(high, 0.0), limit)
 
     def _upper(self, epsilon: Floats) -> Floats:
-        return np.asarray(np.minimum(self.delta(epsilon) * (1.0 + self.relative_error), 1.0))
+        return np.asarray(
+            np.minimum(self.delta(epsilon) * (1.0 + self.relative_error), 1.0)
+        )
 
     def tradeoff(self, type_one_error: ArrayLike) -> Any:
         """Smallest type II error of a test of Y against X at the given type I error, or a little less."""
-        return attack_risk.tradeoff_of(self, probability_array("type_one_error", type_one_error, np.zeros(())))[()]
+        return attack_risk.tradeoff_of(
+            self, probability_array("type_one_error", type_one_error, np.zeros(()))
+        )[()]
 
     def renyi(self, order: Any) -> Any:
         """Renyi divergence of X from Y of an order above 1; an upper end, rounding counted, where it is not exact."""
@@ -130,7 +153,10 @@ class PrivacyCurve(Shown, ABC):
         if not np.all(orders > 1.0):
             raise ParameterError("'order' must be > 1. Got a value <= 1, or NaN.")
         if self._exact is not None:
-            found = [float(self._exact.renyi(float(one))) * chords.ROUNDED_UP for one in np.ravel(orders)]
+            found = [
+                float(self._exact.renyi(float(one))) * chords.ROUNDED_UP
+                for one in np.ravel(orders)
+            ]
             return np.reshape(np.array(found), orders.shape)[()]
         found = [chords.renyi_upper(self, float(one)) for one in np.ravel(orders)]
         return np.reshape(np.array(found), orders.shape)[()]
@@ -154,9 +180,15 @@ class PrivacyCurve(Shown, ABC):
         """Ends of delta(epsilon); `proven` tells whether every rounding is counted, or doubles were trusted."""
         if self._exact is not None:
             return self._exact.enclose(epsilon)
-        value, slack = np.asarray(self.delta(epsilon)), self.relative_error
-        lower = np.maximum(value * (1.0 - slack) - UNDERFLOW, 0.0) if slack else np.zeros_like(value)
-        return Enclosure.of(lower, np.minimum(value * (1.0 + slack) + UNDERFLOW, 1.0), proven=False)
+        value = np.asarray(self.delta(epsilon))
+        slack = self.relative_error
+        if slack:
+            lower = np.maximum(value * (1.0 - slack) - UNDERFLOW, 0.0)
+        else:
+            lower = np.zeros_like(value)
+        return Enclosure.of(
+            lower, np.minimum(value * (1.0 + slack) + UNDERFLOW, 1.0), proven=False
+        )
 
     # --- both directions
 
@@ -176,12 +208,16 @@ class PrivacyCurve(Shown, ABC):
     def dp_enclose(self, epsilon: float) -> Enclosure:
         """Ends of the worse direction's delta at one epsilon; of a batch the largest."""
         ahead = self.enclose_largest(epsilon)
-        return ahead if self.symmetric else ahead.larger(self.reversed().enclose_largest(epsilon))
+        if self.symmetric:
+            return ahead
+        return ahead.larger(self.reversed().enclose_largest(epsilon))
 
     def dp_delta_upper(self, epsilon: float) -> float:
         """At least the worse direction's delta at one epsilon, error bounds included."""
         sides = (self,) if self.symmetric else (self, self.reversed())
-        return max(float(side.delta(epsilon)) * (1.0 + side.relative_error) for side in sides)
+        return max(
+            float(side.delta(epsilon)) * (1.0 + side.relative_error) for side in sides
+        )
 
     def advantage(self) -> Any:
         """Largest true-positive rate less false-positive rate of any attack: delta(0), the total variation."""
@@ -189,7 +225,10 @@ class PrivacyCurve(Shown, ABC):
 
     def true_positive_rate(self, false_positive_rate: Any) -> Any:
         """Largest true-positive rate of any attack with the given false-positive rate, in the worse direction."""
-        missed = np.minimum(self.tradeoff(false_positive_rate), self.reversed().tradeoff(false_positive_rate))
+        missed = np.minimum(
+            self.tradeoff(false_positive_rate),
+            self.reversed().tradeoff(false_positive_rate),
+        )
         return (1.0 - missed)[()]
 
     def mu(self, smallest_delta: float = 1e-10) -> attack_risk.GaussianDP:
@@ -201,9 +240,13 @@ class PrivacyCurve(Shown, ABC):
         epsilon 20 (derived: docs/math/profiles).
         """
         if not 0.0 < smallest_delta < 1.0:
-            raise ParameterError(f"smallest_delta must be strictly between 0 and 1. Got {smallest_delta!r}.")
+            raise ParameterError(
+                f"smallest_delta must be strictly between 0 and 1. Got {smallest_delta!r}."
+            )
         if self.batch_shape:
-            raise ParameterError("mu is known of one pair at a time. Got a batch of label edges.")
+            raise ParameterError(
+                "mu is known of one pair at a time. Got a batch of label edges."
+            )
         energies = self.shift_energies
         if energies is not None:
             mu = math.sqrt(math.fsum(energies)) * (1.0 + 1e-15)
@@ -225,7 +268,9 @@ class PrivacyCurve(Shown, ABC):
 
     def __add__(self, other: Any) -> Any:
         """The curve of both together."""
-        return self.compose(other) if isinstance(other, PrivacyCurve) else NotImplemented
+        if isinstance(other, PrivacyCurve):
+            return self.compose(other)
+        return NotImplemented
 
     def __mul__(self, count: int) -> Any:
         """The curve of `count` independent uses."""
@@ -244,12 +289,16 @@ class PrivacyCurve(Shown, ABC):
         """The curve of the factors; None where there are none."""
         from gaussveil.spectrum import composed
 
-        return composed([(self, 1)]) if self.factors() is not None else None
+        if self.factors() is not None:
+            return composed([(self, 1)])
+        return None
 
     def least_factors(self) -> tuple[Factors, ...]:
         """Pairs that the curve is at least as far apart as, for lower ends; each alternative is tried."""
         factors = self.factors()
-        return (factors,) if factors is not None and not self.batch_shape else ()
+        if factors is not None and not self.batch_shape:
+            return (factors,)
+        return ()
 
     def lower(self, epsilon: float, count: int = 1) -> float:
         """A lower end of delta of `count` uses, this direction, by what only the curve itself knows."""
@@ -276,11 +325,15 @@ class PrivacyCurve(Shown, ABC):
         """What an accountant adds up for neighbours of the relation; refused where the curve speaks of others."""
         if self.neighbours not in (None, relation):
             other = f"Got a profile for {self.neighbours!r}."
-            raise ParameterError(f"random batches must be accounted for the relation {relation!r}. {other}")
+            raise ParameterError(
+                f"random batches must be accounted for the relation {relation!r}. {other}"
+            )
         return [(self, 1)]
 
     @classmethod
-    def together(cls, parts: Sequence[tuple[Any, int]]) -> list[tuple[PrivacyCurve, int]]:
+    def together(
+        cls, parts: Sequence[tuple[Any, int]]
+    ) -> list[tuple[PrivacyCurve, int]]:
         """Parts of this class added up where that is known in closed form."""
         return list(parts)
 

@@ -20,7 +20,12 @@ from gaussveil.spectrum.arguments import float_array
 from gaussveil.spectrum.curve import LARGEST_EPSILON, UNIT
 from gaussveil.spectrum.factors import Factors
 from gaussveil.spectrum.laws.has_law import HasLaw
-from gaussveil.spectrum.named_profile import PROFILE_RELATIVE_ERROR, integer, number, store
+from gaussveil.spectrum.named_profile import (
+    PROFILE_RELATIVE_ERROR,
+    integer,
+    number,
+    store,
+)
 from gaussveil.spectrum.named_profile import PrivacyProfile as PrivacyProfile
 from gaussveil.spectrum.named_profile import profile_from_dict as profile_from_dict
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
@@ -35,7 +40,9 @@ if TYPE_CHECKING:
 ROUNDED_UP = 1.0 + 1e-12
 MOST_ATOMS = 2000  # of a law that the contour takes
 ROUNDING = 2.0**-50  # half of what a noise multiplier is rounded by at most, relatively
-SMALLEST_ENERGY, LARGEST_ENERGY = 1e-12, 1e4  # of a squared mean shift that the contour takes on a random batch
+# of a squared mean shift that the contour takes on a random batch
+SMALLEST_ENERGY = 1e-12
+LARGEST_ENERGY = 1e4
 
 
 @dataclass(frozen=True, init=False)
@@ -50,7 +57,9 @@ class RandomisedResponse(HasLaw):
     classes: int
 
     def __init__(self, epsilon: float, classes: int = 2) -> None:
-        store(self, "_epsilon", number("epsilon", epsilon, low=0.0, high=LARGEST_EPSILON))
+        store(
+            self, "_epsilon", number("epsilon", epsilon, low=0.0, high=LARGEST_EPSILON)
+        )
         store(self, "classes", integer("classes", classes, low=2))
 
     @property
@@ -63,13 +72,18 @@ class RandomisedResponse(HasLaw):
         return -np.expm1(np.minimum(epsilon - self._epsilon, 0.0)) / (1.0 + others)
 
     def _in_balls(self, epsilon: arb) -> arb:
-        return -(epsilon - self._epsilon).expm1() / (1 + (self.classes - 1) * _exp(-self._epsilon))
+        return -(epsilon - self._epsilon).expm1() / (
+            1 + (self.classes - 1) * _exp(-self._epsilon)
+        )
 
     def ball_law(self) -> BallLaw:
         """The truth, the other answer in question, and the rest, which say nothing."""
         loss = _exp(0.0) * self._epsilon
         other = 1 / (loss.exp() + self.classes - 1)
-        return _law((loss, -loss, 0 * loss), (loss.exp() * other, other, (self.classes - 2) * other))
+        return _law(
+            (loss, -loss, 0 * loss),
+            (loss.exp() * other, other, (self.classes - 2) * other),
+        )
 
 
 @dataclass(frozen=True)
@@ -85,15 +99,24 @@ class ResponseOrNoise(HasLaw):
     backward: bool = False
 
     def __post_init__(self) -> None:
-        store(self, "noise", number("noise", self.noise, low=float(np.nextafter(0.0, 1.0)), high=1.0))
+        store(
+            self,
+            "noise",
+            number("noise", self.noise, low=float(np.nextafter(0.0, 1.0)), high=1.0),
+        )
         store(self, "classes", integer("classes", self.classes, low=2))
         if not isinstance(self.backward, bool):
-            raise ParameterError(f"'backward' must be True or False. Got {self.backward!r}.")
+            raise ParameterError(
+                f"'backward' must be True or False. Got {self.backward!r}."
+            )
 
     @property
     def largest_loss(self) -> float:
         """The loss of the true answer or, seen from the other side, that of the others; rounded up."""
-        found = -np.log(self.noise) if self.backward else np.log1p((self.classes - 1) * (1.0 - self.noise))
+        if self.backward:
+            found = -np.log(self.noise)
+        else:
+            found = np.log1p((self.classes - 1) * (1.0 - self.noise))
         return float(found) * (1.0 + 1e-15)
 
     def reversed(self) -> ResponseOrNoise:
@@ -102,11 +125,15 @@ class ResponseOrNoise(HasLaw):
 
     def _divergence(self, epsilon: Floats) -> Any:
         others = (self.classes - 1) / self.classes  # of all answers
-        weight = others if self.backward else 1.0 - others * self.noise
+        if self.backward:
+            weight = others
+        else:
+            weight = 1.0 - others * self.noise
         return -weight * np.expm1(np.minimum(epsilon - self.largest_loss, 0.0))
 
     def _in_balls(self, epsilon: arb) -> arb:
-        noise, grown = _exp(0.0) * self.noise, epsilon.exp()
+        noise = _exp(0.0) * self.noise
+        grown = epsilon.exp()
         if self.backward:
             return (self.classes - 1) * (1 - grown * noise) / self.classes
         return 1 - noise + (noise - grown) / self.classes
@@ -134,7 +161,11 @@ class Laplace(HasLaw):
 
     def __post_init__(self) -> None:
         store(
-            self, "shift_over_scale", number("shift_over_scale", self.shift_over_scale, low=0.0, high=LARGEST_EPSILON)
+            self,
+            "shift_over_scale",
+            number(
+                "shift_over_scale", self.shift_over_scale, low=0.0, high=LARGEST_EPSILON
+            ),
         )
 
     @property
@@ -159,8 +190,11 @@ class Laplace(HasLaw):
         orders = float_array("order", order, np.zeros(()))
         if not np.all(orders > 1.0):
             raise ParameterError("'order' must be > 1. Got a value <= 1, or NaN.")
-        shift, power = self.shift_over_scale, 2.0 * orders - 1.0
-        gain = np.log1p((orders - 1.0) / power * np.expm1(-shift * power)) / (orders - 1.0)
+        shift = self.shift_over_scale
+        power = 2.0 * orders - 1.0
+        gain = np.log1p((orders - 1.0) / power * np.expm1(-shift * power)) / (
+            orders - 1.0
+        )
         return ((shift + gain) * ROUNDED_UP + 1e-15 * shift)[()]
 
 
@@ -178,7 +212,9 @@ class DiscreteLaplace(HasLaw):
 
     def __post_init__(self) -> None:
         store(self, "shift", integer("shift", self.shift, low=1))
-        store(self, "scale", number("scale", self.scale, low=self.shift / LARGEST_EPSILON))
+        store(
+            self, "scale", number("scale", self.scale, low=self.shift / LARGEST_EPSILON)
+        )
 
     @property
     def largest_loss(self) -> float:
@@ -187,14 +223,20 @@ class DiscreteLaplace(HasLaw):
 
     def _divergence(self, epsilon: Floats) -> Any:
         rate = 1.0 / self.scale
-        inside = np.clip(np.ceil((self.shift - epsilon * self.scale) / 2.0) - 1.0, 0.0, None)
+        inside = np.clip(
+            np.ceil((self.shift - epsilon * self.scale) / 2.0) - 1.0, 0.0, None
+        )
         outer = -np.expm1(np.minimum(epsilon - self.largest_loss, 0.0))
         # The geometric sums are arranged as products of nonnegative factors, so that nothing cancels.
-        inner = np.exp(-rate) * -np.expm1(np.minimum(epsilon - (self.shift - inside - 1.0) / self.scale, 0.0))
+        inner = np.exp(-rate) * -np.expm1(
+            np.minimum(epsilon - (self.shift - inside - 1.0) / self.scale, 0.0)
+        )
         return (outer - np.expm1(-inside * rate) * inner) / (1.0 + np.exp(-rate))
 
     def _in_balls(self, epsilon: arb) -> arb:
-        level = Fraction(float(epsilon.mid()))  # a double: the last inner loss above it is found exactly
+        level = Fraction(
+            float(epsilon.mid())
+        )  # a double: the last inner loss above it is found exactly
         inside = max(math.ceil((self.shift - level * Fraction(self.scale)) / 2) - 1, 0)
         rate = 1 / (_exp(0.0) * self.scale)
         outer = (epsilon - self.shift * rate + inside * rate).exp()
@@ -203,13 +245,17 @@ class DiscreteLaplace(HasLaw):
 
     def factors(self) -> Factors | None:
         """Itself, unless it has too many atoms."""
-        return super().factors() if self.shift <= MOST_ATOMS else None
+        if self.shift <= MOST_ATOMS:
+            return super().factors()
+        return None
 
     def ball_law(self) -> BallLaw:
         """Noise beyond either value, and each value between."""
         rate = _exp(0.0) / self.scale
         falling = (-rate).exp()
-        between = [falling**j * (1 - falling) / (1 + falling) for j in range(1, self.shift)]
+        between = [
+            falling**j * (1 - falling) / (1 + falling) for j in range(1, self.shift)
+        ]
         masses = (1 / (1 + falling), *between, falling**self.shift / (1 + falling))
         losses = tuple((self.shift - 2 * j) * rate for j in range(self.shift + 1))
         return _law(losses, masses, spacing=-2 * rate)
@@ -227,7 +273,9 @@ class ApproximatePoint(HasLaw):
     _delta: float
 
     def __init__(self, epsilon: float, delta: float) -> None:
-        store(self, "_epsilon", number("epsilon", epsilon, low=0.0, high=LARGEST_EPSILON))
+        store(
+            self, "_epsilon", number("epsilon", epsilon, low=0.0, high=LARGEST_EPSILON)
+        )
         store(self, "_delta", number("delta", delta, low=0.0, high=1.0))
 
     @property
@@ -241,14 +289,18 @@ class ApproximatePoint(HasLaw):
         return self._epsilon
 
     def _divergence(self, epsilon: Floats) -> Any:
-        response = -np.expm1(np.minimum(epsilon - self._epsilon, 0.0)) / (1.0 + np.exp(-self._epsilon))
+        response = -np.expm1(np.minimum(epsilon - self._epsilon, 0.0)) / (
+            1.0 + np.exp(-self._epsilon)
+        )
         return self._delta + (1.0 - self._delta) * response
 
     def _in_balls(self, epsilon: arb) -> arb:
         revealed = _exp(0.0) * self._delta
         if not epsilon < self._epsilon:
             return revealed
-        return revealed - (1 - revealed) * (epsilon - self._epsilon).expm1() / (1 + _exp(-self._epsilon))
+        return revealed - (1 - revealed) * (epsilon - self._epsilon).expm1() / (
+            1 + _exp(-self._epsilon)
+        )
 
     @property
     def finite(self) -> ApproximatePoint:
@@ -257,7 +309,8 @@ class ApproximatePoint(HasLaw):
 
     def ball_law(self) -> BallLaw:
         """Randomised response, unless the record is revealed."""
-        loss, revealed = _exp(0.0) * self._epsilon, _exp(0.0) * self._delta
+        loss = _exp(0.0) * self._epsilon
+        revealed = _exp(0.0) * self._delta
         truth = (1 - revealed) / (1 + (-loss).exp())
         return _law((loss, -loss), (truth, truth * (-loss).exp()), (), revealed)
 
@@ -280,12 +333,18 @@ class PoissonSubsampled(PrivacyProfile):
 
     def __post_init__(self) -> None:
         if not isinstance(self.base, PrivacyCurve):
-            raise InputError(f"'base' must be a privacy loss or profile. Got {type(self.base).__name__}.")
+            raise InputError(
+                f"'base' must be a privacy loss or profile. Got {type(self.base).__name__}."
+            )
         if self.base.neighbours not in (None, self.neighbours):
-            raise InputError("'base' must be a loss of added or removed records. Got one of replaced records.")
+            raise InputError(
+                "'base' must be a loss of added or removed records. Got one of replaced records."
+            )
         store(self, "rate", number("rate", self.rate, low=1e-12, high=1.0))
         if not isinstance(self.backward, bool):
-            raise ParameterError(f"'backward' must be True or False. Got {self.backward!r}.")
+            raise ParameterError(
+                f"'backward' must be True or False. Got {self.backward!r}."
+            )
 
     @property
     def relative_error(self) -> float:
@@ -295,19 +354,36 @@ class PoissonSubsampled(PrivacyProfile):
     @property
     def infinity(self) -> float:
         """The row must take part; seen from the other side its absence is always possible unless the rate is 1."""
-        certain = self.base.reversed() if self.backward else self.base
-        return 0.0 if self.backward and self.rate < 1.0 else self.rate * certain.infinity
+        if self.backward:
+            certain = self.base.reversed()
+        else:
+            certain = self.base
+        if self.backward and self.rate < 1.0:
+            return 0.0
+        return self.rate * certain.infinity
 
     @property
     def largest_loss(self) -> float:
         """The base's largest loss after amplification, rounded up."""
-        base = self.base.reversed() if self.backward else self.base
+        if self.backward:
+            base = self.base.reversed()
+        else:
+            base = self.base
         largest = base.largest_loss
         if not self.backward:
-            value = np.logaddexp(np.log1p(-self.rate), largest + np.log(self.rate)) if self.rate < 1.0 else largest
+            if self.rate < 1.0:
+                value = np.logaddexp(np.log1p(-self.rate), largest + np.log(self.rate))
+            else:
+                value = largest
         else:
-            kept = 0.0 if base.infinity > 0.0 and self.rate < 1.0 else np.exp(-largest)
-            value = -np.log1p(-self.rate * (1.0 - kept)) if self.rate < 1.0 else largest
+            if base.infinity > 0.0 and self.rate < 1.0:
+                kept = 0.0
+            else:
+                kept = np.exp(-largest)
+            if self.rate < 1.0:
+                value = -np.log1p(-self.rate * (1.0 - kept))
+            else:
+                value = largest
         return float(value) * (1.0 + 1e-14) + 1e-15
 
     def reversed(self) -> PoissonSubsampled:
@@ -325,7 +401,9 @@ class PoissonSubsampled(PrivacyProfile):
         multiplier = 1.0 / math.sqrt(math.fsum(energies))
         while Fraction(multiplier) ** 2 * energy > 1:  # less noise costs more
             multiplier = math.nextafter(multiplier, 0.0)
-        return Factors(steps=((Step(multiplier, self.rate, backward=self.backward), 1),))
+        return Factors(
+            steps=((Step(multiplier, self.rate, backward=self.backward), 1),)
+        )
 
     def fainter(self) -> PrivacyCurve:
         """The same of the fainter base."""
@@ -334,15 +412,19 @@ class PoissonSubsampled(PrivacyProfile):
     @property
     def rounded_by(self) -> float:
         """The noise is rounded by less than 2^-49 of it, and a shift of the mean by x is no variation above x/2."""
-        return (
-            self.rate * math.sqrt(math.fsum(self.base.shift_energies or [0.0])) * ROUNDING
-            if self.factors() is not None
-            else 0.0
-        )
+        if self.factors() is not None:
+            return (
+                self.rate
+                * math.sqrt(math.fsum(self.base.shift_energies or [0.0]))
+                * ROUNDING
+            )
+        return 0.0
 
     def rounded_down(self) -> PrivacyCurve:
         """Where it is a step with its noise rounded down, a fainter one."""
-        return self.fainter() if self.factors() is not None else self
+        if self.factors() is not None:
+            return self.fainter()
+        return self
 
     @property
     def largest_shift(self) -> float:
@@ -359,10 +441,15 @@ class PoissonSubsampled(PrivacyProfile):
         return self.base.affordable_nodes(work)
 
     def _divergence(self, epsilon: Floats) -> Any:
-        q, rest = self.rate, 1.0 - self.rate
+        q = self.rate
+        rest = 1.0 - self.rate
         if not self.backward:
             return q * self.base.worst_delta(self.shifted(epsilon))
-        weight = q - np.expm1(np.minimum(epsilon, 1.0 - np.log(rest) if rest > 0.0 else 0.0)) * rest
+        weight = (
+            q
+            - np.expm1(np.minimum(epsilon, 1.0 - np.log(rest) if rest > 0.0 else 0.0))
+            * rest
+        )
         weight = np.clip(weight + 8.0 * UNIT * q, 0.0, q)
         shifted = epsilon + np.log(q / np.where(weight > 0.0, weight, q))
         return weight * self.base.reversed().worst_delta(shifted * (1.0 - 8.0 * UNIT))
@@ -370,7 +457,11 @@ class PoissonSubsampled(PrivacyProfile):
     def shifted(self, epsilon: Floats | float) -> Floats:
         """log((a - 1 + q)/q); rounding may only lower it, which raises delta."""
         small = np.log1p(np.expm1(np.minimum(epsilon, 1.0)) / self.rate)
-        large = epsilon - np.log(self.rate) + np.log1p((self.rate - 1.0) * np.exp(-np.maximum(epsilon, 0.5)))
+        large = (
+            epsilon
+            - np.log(self.rate)
+            + np.log1p((self.rate - 1.0) * np.exp(-np.maximum(epsilon, 0.5)))
+        )
         return np.asarray(np.where(epsilon < 1.0, small, large) * (1.0 - 8.0 * UNIT))
 
 
@@ -391,4 +482,6 @@ def _exp(exponent: float) -> arb:
 def _rounded_up(value: Fraction) -> float:
     """The least double that is not below the value."""
     nearest = float(value)
-    return nearest if nearest >= value else float(np.nextafter(nearest, np.inf))
+    if nearest >= value:
+        return nearest
+    return float(np.nextafter(nearest, np.inf))

@@ -11,14 +11,35 @@ from typing import Any
 
 import numpy as np
 
-from gaussveil.errors import NotPositiveDefiniteError, NotSymmetricError, NumericalError, ShapeError
+from gaussveil.errors import (
+    NotPositiveDefiniteError,
+    NotSymmetricError,
+    NumericalError,
+    ShapeError,
+)
 from gaussveil.spectrum.arguments import float_array, require_finite
 from gaussveil.spectrum.enclosures.exact import ExactMatrices
-from gaussveil.spectrum.reduction_rules import agree, definite, is_noise, log_ratio_of, scale_of, spans_decades
-from gaussveil.spectrum.selection import array_namespace, compiled_reduction, every, put_rows, take_rows, where
+from gaussveil.spectrum.reduction_rules import (
+    agree,
+    definite,
+    is_noise,
+    log_ratio_of,
+    scale_of,
+    spans_decades,
+)
+from gaussveil.spectrum.selection import (
+    array_namespace,
+    compiled_reduction,
+    every,
+    put_rows,
+    take_rows,
+    where,
+)
 from gaussveil.typing import Array
 
-CPU_ELEMENTS = 1 << 17  # matrix elements reduced at once: what a cache holds, or what fills a device
+CPU_ELEMENTS = (
+    1 << 17
+)  # matrix elements reduced at once: what a cache holds, or what fills a device
 DEVICE_ELEMENTS = 1 << 23
 LARGEST = 1e150  # mean gaps and deviations beyond it are refused: their squares leave the range of doubles
 
@@ -28,13 +49,20 @@ def exact_matrices(mean_x: Any, cov_x: Any, mean_y: Any, cov_y: Any) -> ExactMat
     cov_x = float_array("cov_x", cov_x)
     arrays = {
         name: float_array(name, value, like=cov_x)
-        for name, value in (("mean_x", mean_x), ("cov_x", cov_x), ("mean_y", mean_y), ("cov_y", cov_y))
+        for name, value in (
+            ("mean_x", mean_x),
+            ("cov_x", cov_x),
+            ("mean_y", mean_y),
+            ("cov_y", cov_y),
+        )
     }
     xp = array_namespace(*arrays.values())
     _require_one_dimension(arrays)
     for name, array in arrays.items():
         require_finite(name, array)
-    return ExactMatrices(**{name: xp.asarray(array, copy=True) for name, array in arrays.items()})
+    return ExactMatrices(
+        **{name: xp.asarray(array, copy=True) for name, array in arrays.items()}
+    )
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused below
@@ -48,7 +76,10 @@ def reduce_pair(pair: ExactMatrices) -> tuple[Array, Array, Array]:
     ranked = ((pair.mean_x, 1), (pair.cov_x, 2), (pair.mean_y, 1), (pair.cov_y, 2))
     leading = [tuple(array.shape[: array.ndim - rank]) for array, rank in ranked]
     try:
-        batch = np.broadcast_shapes(*leading) if any(leading) else ()
+        if any(leading):
+            batch = np.broadcast_shapes(*leading)
+        else:
+            batch = ()
     except ValueError:
         raise ShapeError(
             "The leading axes of mean_x, cov_x, mean_y and cov_y must broadcast. "
@@ -56,21 +87,34 @@ def reduce_pair(pair: ExactMatrices) -> tuple[Array, Array, Array]:
         ) from None
     rows = math.prod(batch)
     flat = [
-        xp.reshape(xp.broadcast_to(array, (*batch, *(dimension,) * rank)), (rows, *(dimension,) * rank))
+        xp.reshape(
+            xp.broadcast_to(array, (*batch, *(dimension,) * rank)),
+            (rows, *(dimension,) * rank),
+        )
         if batch
         else array[None, ...]
         for array, rank in ranked
     ]
     at_once = (CPU_ELEMENTS if xp is np else DEVICE_ELEMENTS) // dimension**2 + 1
-    if at_once < rows and compiled_reduction(flat[1]) is not None:  # it needs no room but for its results
+    if (
+        at_once < rows and compiled_reduction(flat[1]) is not None
+    ):  # it needs no room but for its results
         at_once = rows
     pieces = []
     for start in range(0, max(rows, 1), at_once):
         stop = min(start + at_once, rows)
         pieces.append(_reduce_piece(start, *(array[start:stop, ...] for array in flat)))
-    whole = pieces[0] if len(pieces) == 1 else [xp.concat(list(part)) for part in zip(*pieces)]
-    gap, log_ratio, mean_gap = (xp.reshape(part, (*batch, dimension)) if batch else part[0, :] for part in whole)
-    if not every(xp.abs(gap) / LARGEST + xp.abs(log_ratio) + xp.abs(mean_gap) <= LARGEST):
+    whole = (
+        pieces[0]
+        if len(pieces) == 1
+        else [xp.concat(list(part)) for part in zip(*pieces)]
+    )
+    gap, log_ratio, mean_gap = (
+        xp.reshape(part, (*batch, dimension)) if batch else part[0, :] for part in whole
+    )
+    if not every(
+        xp.abs(gap) / LARGEST + xp.abs(log_ratio) + xp.abs(mean_gap) <= LARGEST
+    ):
         raise NumericalError(
             "The two Gaussians are so far apart, measured in cov_y, that doubles cannot hold it: delta is near 1."
         )
@@ -81,14 +125,18 @@ def _require_one_dimension(arrays: dict[str, Array]) -> None:
     for name in ("mean_x", "mean_y"):
         shape = tuple(arrays[name].shape)
         if len(shape) < 1 or shape[-1] < 1:
-            raise ShapeError(f"'{name}' must have shape (..., d) with d >= 1. Got {shape}.")
+            raise ShapeError(
+                f"'{name}' must have shape (..., d) with d >= 1. Got {shape}."
+            )
     for name in ("cov_x", "cov_y"):
         shape = tuple(arrays[name].shape)
         if len(shape) < 2 or shape[-1] != shape[-2]:
             raise ShapeError(f"'{name}' must have shape (..., d, d). Got {shape}.")
     sizes = {array.shape[-1] for array in arrays.values()}
     if len(sizes) > 1:
-        raise ShapeError(f"mean_x, cov_x, mean_y and cov_y must share one dimension d. Got {sorted(sizes)}.")
+        raise ShapeError(
+            f"mean_x, cov_x, mean_y and cov_y must share one dimension d. Got {sorted(sizes)}."
+        )
 
 
 def _reduce_piece(first_row: int, *arrays: Array) -> tuple[Array, Array, Array]:
@@ -96,16 +144,22 @@ def _reduce_piece(first_row: int, *arrays: Array) -> tuple[Array, Array, Array]:
     xp = array_namespace(arrays[1])
     compiled = compiled_reduction(arrays[1])
     if compiled is None:
-        return _reduce_rows(first_row + xp.arange(arrays[0].shape[0], device=arrays[0].device), *arrays)
+        return _reduce_rows(
+            first_row + xp.arange(arrays[0].shape[0], device=arrays[0].device), *arrays
+        )
     *found, left = compiled.reduce_rows(*arrays)
     if not every(~left):
         rest = where(left)
-        again = _reduce_rows(first_row + rest, *(take_rows(array, rest) for array in arrays))
+        again = _reduce_rows(
+            first_row + rest, *(take_rows(array, rest) for array in arrays)
+        )
         found = [put_rows(column, rest, update) for column, update in zip(found, again)]
     return tuple(found)
 
 
-def _reduce_rows(places: Array, mean_x: Array, cov_x: Array, mean_y: Array, cov_y: Array) -> tuple[Array, Array, Array]:
+def _reduce_rows(
+    places: Array, mean_x: Array, cov_x: Array, mean_y: Array, cov_y: Array
+) -> tuple[Array, Array, Array]:
     """The reduction of a flat batch whose rows have the given places in the whole."""
     xp = array_namespace(cov_y)
     dimension = cov_y.shape[-1]
@@ -117,19 +171,27 @@ def _reduce_rows(places: Array, mean_x: Array, cov_x: Array, mean_y: Array, cov_
     factor_y = _cholesky("cov_y", cov_y, places)
     shift = ((mean_x - mean_y) * scale)[:, :, None]
     whitened = xp.linalg.solve(factor_y, xp.concat([cov_y - cov_x, shift], axis=-1))
-    difference = xp.linalg.solve(factor_y, xp.matrix_transpose(whitened[:, :, :dimension]))
+    difference = xp.linalg.solve(
+        factor_y, xp.matrix_transpose(whitened[:, :, :dimension])
+    )
     gap, axes = xp.linalg.eigh((difference + xp.matrix_transpose(difference)) / 2)
     gap = _rounded_away(gap)
-    mean_gap = _rounded_away((xp.matrix_transpose(axes) @ whitened[:, :, dimension:])[:, :, 0])
+    mean_gap = _rounded_away(
+        (xp.matrix_transpose(axes) @ whitened[:, :, dimension:])[:, :, 0]
+    )
     log_ratio = log_ratio_of(xp, gap)
     wide = where(spans_decades(xp, xp.min(gap, axis=-1), xp.max(gap, axis=-1)))
     if wide.shape[0]:  # every singular or indefinite cov_x is among these
         factor_x = _cholesky("cov_x", take_rows(cov_x, wide), take_rows(places, wide))
-        left, roots, _ = xp.linalg.svd(xp.linalg.solve(take_rows(factor_y, wide), factor_x))
+        left, roots, _ = xp.linalg.svd(
+            xp.linalg.solve(take_rows(factor_y, wide), factor_x)
+        )
         shifts = take_rows(whitened, wide)[:, :, dimension:]
         gap = put_rows(gap, wide, (1 - roots) * (1 + roots))
         log_ratio = put_rows(log_ratio, wide, 2 * xp.log(roots))
-        mean_gap = put_rows(mean_gap, wide, _rounded_away((xp.matrix_transpose(left) @ shifts)[:, :, 0]))
+        mean_gap = put_rows(
+            mean_gap, wide, _rounded_away((xp.matrix_transpose(left) @ shifts)[:, :, 0])
+        )
     return gap, log_ratio, mean_gap
 
 
@@ -153,7 +215,9 @@ def _symmetric(name: str, cov: Array) -> Array:
     xp = array_namespace(cov)
     transposed = xp.matrix_transpose(cov)
     variances = xp.linalg.diagonal(cov)
-    if not bool(xp.all(agree(xp, cov, transposed, variances[:, :, None], variances[:, None, :]))):
+    if not bool(
+        xp.all(agree(xp, cov, transposed, variances[:, :, None], variances[:, None, :]))
+    ):
         raise NotSymmetricError(
             f"'{name}' must be symmetric. Got a matrix that differs from its transpose; pass (C + C.T) / 2."
         )
@@ -165,7 +229,10 @@ def _cholesky(name: str, cov: Array, places: Array) -> Array:
     xp = array_namespace(cov)
     try:
         factor = xp.linalg.cholesky(cov)
-    except (np.linalg.LinAlgError, RuntimeError):  # PyTorch's own LinAlgError is a RuntimeError
+    except (
+        np.linalg.LinAlgError,
+        RuntimeError,
+    ):  # PyTorch's own LinAlgError is a RuntimeError
         smallest = xp.min(xp.linalg.eigvalsh(cov), axis=-1)
         raise _not_definite(name, places[int(xp.argmin(smallest))]) from None
     weakest = xp.min(xp.linalg.diagonal(factor) ** 2 / xp.linalg.diagonal(cov), axis=-1)

@@ -21,9 +21,17 @@ def scale_of(xp: Namespace, variance: Number) -> Number:
     return 2.0 ** -xp.round(xp.log2(variance) / 2)
 
 
-def agree(xp: Namespace, entry: Number, mirrored: Number, variance: Number, other_variance: Number) -> Number:
+def agree(
+    xp: Namespace,
+    entry: Number,
+    mirrored: Number,
+    variance: Number,
+    other_variance: Number,
+) -> Number:
     """Whether an entry of a covariance and its mirror image are the same but for rounding."""
-    allowed = SYMMETRY_TOLERANCE * xp.sqrt(xp.abs(variance)) * xp.sqrt(xp.abs(other_variance))
+    allowed = (
+        SYMMETRY_TOLERANCE * xp.sqrt(xp.abs(variance)) * xp.sqrt(xp.abs(other_variance))
+    )
     return xp.abs(entry - mirrored) <= allowed
 
 
@@ -34,7 +42,9 @@ def definite(pivot: Number, dimension: int) -> Number:
 
 def is_noise(xp: Namespace, value: Number, largest: Number, dimension: int) -> Number:
     """Whether a value is rounding noise beside the largest: a gap of 1e-17 would pretend an unbounded loss."""
-    return xp.abs(value) < 4 * dimension * UNIT_ROUNDOFF * largest  # an overflow is not noise beside itself
+    return (
+        xp.abs(value) < 4 * dimension * UNIT_ROUNDOFF * largest
+    )  # an overflow is not noise beside itself
 
 
 def log_ratio_of(xp: Namespace, gap: Number) -> Number:

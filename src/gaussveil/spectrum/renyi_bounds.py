@@ -39,22 +39,38 @@ class ZeroConcentrated(PrivacyProfile):
         store(self, "xi", number("xi", self.xi, low=0.0, high=1e6))
 
     def _divergence(self, epsilon: Floats) -> Any:
-        low, high = np.full(np.shape(epsilon), -40.0), np.full(np.shape(epsilon), 40.0)
+        low = np.full(np.shape(epsilon), -40.0)
+        high = np.full(np.shape(epsilon), 40.0)
         for _ in range(60):  # the bound is convex in c
             middle = 0.5 * (low + high)
-            rising = self.xi + self.rho * (1.0 + 2.0 * np.exp(middle)) - epsilon - np.log1p(np.exp(-middle)) > 0.0
-            low, high = np.where(rising, low, middle), np.where(rising, middle, high)
+            rising = (
+                self.xi
+                + self.rho * (1.0 + 2.0 * np.exp(middle))
+                - epsilon
+                - np.log1p(np.exp(-middle))
+                > 0.0
+            )
+            low = np.where(rising, low, middle)
+            high = np.where(rising, middle, high)
         c = np.exp(low)
         return _delta(c, self.xi + self.rho * (1.0 + c), epsilon, self.xi + self.rho)
 
     def renyi(self, order: Any) -> Any:
         """The bound on the divergence of an order above 1, rounded up."""
-        return ((self.xi + self.rho * float_array("order", order, np.zeros(()))) * ROUNDED_UP)[()]
+        return (
+            (self.xi + self.rho * float_array("order", order, np.zeros(())))
+            * ROUNDED_UP
+        )[()]
 
     @classmethod
-    def together(cls, parts: Sequence[tuple[Any, int]]) -> list[tuple[PrivacyCurve, int]]:
+    def together(
+        cls, parts: Sequence[tuple[Any, int]]
+    ) -> list[tuple[PrivacyCurve, int]]:
         """Both numbers add up."""
-        rho, xi = (math.fsum(getattr(source, name) * count for source, count in parts) for name in ("rho", "xi"))
+        rho, xi = (
+            math.fsum(getattr(source, name) * count for source, count in parts)
+            for name in ("rho", "xi")
+        )
         return [(cls(rho * (1.0 + 4.0 * UNIT), xi * (1.0 + 4.0 * UNIT)), 1)]
 
 
@@ -70,13 +86,28 @@ class RenyiBound(PrivacyProfile):
 
     def __post_init__(self) -> None:
         for field, low in (("orders", 1.0 + 1e-9), ("divergences", 0.0)):
-            store(self, field, tuple(number(field, value, low=low, high=1e12) for value in getattr(self, field)))
+            store(
+                self,
+                field,
+                tuple(
+                    number(field, value, low=low, high=1e12)
+                    for value in getattr(self, field)
+                ),
+            )
         if not self.orders or len(self.orders) != len(self.divergences):
-            raise ParameterError(f"divergences must be one per order. Got {len(self.divergences)}.")
+            raise ParameterError(
+                f"divergences must be one per order. Got {len(self.divergences)}."
+            )
 
     def _divergence(self, epsilon: Floats) -> Any:
-        orders, known = np.array(self.orders), np.array(self.divergences)
-        return np.min(_delta(orders - 1.0, known, np.asarray(epsilon)[..., None], float(known.min())), axis=-1)
+        orders = np.array(self.orders)
+        known = np.array(self.divergences)
+        return np.min(
+            _delta(
+                orders - 1.0, known, np.asarray(epsilon)[..., None], float(known.min())
+            ),
+            axis=-1,
+        )
 
     @property
     def known_orders(self) -> tuple[float, ...]:
@@ -87,7 +118,10 @@ class RenyiBound(PrivacyProfile):
         """The bound at the next order that is known; infinite above the last."""
         orders = float_array("order", order, np.zeros(()))
         known = list(zip(self.orders, self.divergences))
-        found = [min((bound for at, bound in known if at >= one), default=math.inf) for one in np.ravel(orders)]
+        found = [
+            min((bound for at, bound in known if at >= one), default=math.inf)
+            for one in np.ravel(orders)
+        ]
         return np.reshape(np.array(found), orders.shape)[()]
 
 
@@ -95,5 +129,9 @@ def _delta(c: Floats, divergence: Floats, epsilon: Floats, smallest: float) -> F
     """The least of the three bounds, rounded up; `smallest` is a bound at order 1."""
     terms = (c * divergence, -c * epsilon, -c * np.log1p(1.0 / c), -np.log1p(c))
     slack = 8.0 * UNIT * sum(np.abs(term) for term in terms)
-    variation = min(math.sqrt(0.5 * smallest), math.sqrt(-math.expm1(-smallest))) * (1.0 + 8.0 * UNIT)
-    return np.minimum(np.maximum(np.exp(np.minimum(sum(terms) + slack, 0.0)), 5e-324), variation)  # not 0
+    variation = min(math.sqrt(0.5 * smallest), math.sqrt(-math.expm1(-smallest))) * (
+        1.0 + 8.0 * UNIT
+    )
+    return np.minimum(
+        np.maximum(np.exp(np.minimum(sum(terms) + slack, 0.0)), 5e-324), variation
+    )  # not 0

@@ -44,9 +44,16 @@ def private_end(
     value is in [-tolerance, 0], where the interval is narrower than `rtol` of its end, or where the evaluations end.
     Nothing outside [low, high] is ever looked at.
     """
-    bottom, seen_low = low, False
-    place = min(max(guess, low), high) if guess == guess else low
-    last, at_last, halved, width = math.nan, math.nan, 0, math.inf
+    bottom = low
+    seen_low = False
+    if guess == guess:
+        place = min(max(guess, low), high)
+    else:
+        place = low
+    last = math.nan
+    at_last = math.nan
+    halved = 0
+    width = math.inf
     for _ in range(evaluations):
         value, proposal = look(place)
         if value <= 0.0:
@@ -54,32 +61,46 @@ def private_end(
             if -value <= tolerance or place <= bottom:
                 return high
         else:
-            low, seen_low = place, True
+            low = place
+            seen_low = True
         if high < math.inf and high - low <= rtol * abs(high):
             if seen_low:
                 return high
-            place, last, at_last = low, place, value  # the lower end itself is left to be looked at
+            # the lower end itself is left to be looked at
+            at_last = value
+            last = place
+            place = low
             continue
         if math.isnan(proposal) and value != at_last:
             proposal = place - value * (place - last) / (value - at_last)
             proposal += (0.25 * rtol) * abs(proposal)  # to the private side
-        halved = 0 if high - low <= 0.5 * width else halved + 1
-        width = width if halved else high - low
+        if high - low <= 0.5 * width:
+            halved = 0
+        else:
+            halved = halved + 1
+        if not halved:
+            width = high - low
         if proposal <= bottom and not seen_low and halved < LAGGING:
             proposal = bottom
         elif not low < proposal < high or halved >= LAGGING:
             proposal = _between(low, high)
             halved = 0
-        last, at_last, place = place, value, proposal
+        last = place
+        at_last = value
+        place = proposal
     if high == math.inf:
-        raise NumericalError(f"no place that keeps the promise was found within {evaluations} evaluations")
+        raise NumericalError(
+            f"no place that keeps the promise was found within {evaluations} evaluations"
+        )
     return high
 
 
 def _between(low: float, high: float) -> float:
     """A place inside an interval: its middle, of logarithms where ends are far apart."""
     if high == math.inf:
-        return max(4.0 * low, low + 1.0) if low >= 0.0 else 1.0
+        if low >= 0.0:
+            return max(4.0 * low, low + 1.0)
+        return 1.0
     if low > 0.0 and high > 4.0 * low:
         return math.sqrt(low * high)
     if low == 0.0:
@@ -96,58 +117,92 @@ def brent(
     rtol: float = 4 * sys.float_info.epsilon,
 ) -> float:
     """Where a continuous function that changes its sign between `low` and `high` is 0."""
-    before, now, other = low, high, 0.0
-    at_before, at_now, at_other = function(low), function(high), 0.0
+    before = low
+    now = high
+    other = 0.0
+    at_before = function(low)
+    at_now = function(high)
+    at_other = 0.0
     last = step = 0.0
     if at_before == 0.0:
         return before
     if at_now == 0.0:
         return now
     if (at_before < 0.0) == (at_now < 0.0):
-        raise NumericalError("a root was sought where the function does not change its sign")
+        raise NumericalError(
+            "a root was sought where the function does not change its sign"
+        )
     for _ in range(STEPS):
         if at_before != 0.0 and at_now != 0.0 and (at_before < 0.0) != (at_now < 0.0):
-            other, at_other, last, step = before, at_before, now - before, now - before
+            other = before
+            at_other = at_before
+            last = now - before
+            step = now - before
         if abs(at_other) < abs(at_now):
             before, now, other = now, other, now
             at_before, at_now, at_other = at_now, at_other, at_now
-        near, half = (xtol + rtol * abs(now)) / 2, (other - now) / 2
+        near = (xtol + rtol * abs(now)) / 2
+        half = (other - now) / 2
         if at_now == 0.0 or abs(half) < near:
             return now
         if abs(last) > near and abs(at_now) < abs(at_before):
             if before == other:  # by a line
                 wanted = -at_now * (now - before) / (at_now - at_before)
             else:  # by a parabola
-                one, two = (at_before - at_now) / (before - now), (at_other - at_now) / (other - now)
-                wanted = -at_now * (at_other * two - at_before * one) / (two * one * (at_other - at_before))
-            last, step = (step, wanted) if 2 * abs(wanted) < min(abs(last), 3 * abs(half) - near) else (half, half)
+                one = (at_before - at_now) / (before - now)
+                two = (at_other - at_now) / (other - now)
+                wanted = (
+                    -at_now
+                    * (at_other * two - at_before * one)
+                    / (two * one * (at_other - at_before))
+                )
+            last, step = (
+                (step, wanted)
+                if 2 * abs(wanted) < min(abs(last), 3 * abs(half) - near)
+                else (half, half)
+            )
         else:
             last = step = half
-        before, at_before = now, at_now
+        before = now
+        at_before = at_now
         now += step if abs(step) > near else (near if half > 0 else -near)
         at_now = function(now)
     raise NumericalError(f"no root was found within {STEPS} steps")
 
 
-def lowest(function: Callable[[float], float], low: float, high: float, *, xtol: float = 1e-5) -> float:
+def lowest(
+    function: Callable[[float], float], low: float, high: float, *, xtol: float = 1e-5
+) -> float:
     """Where a function of one valley between `low` and `high` is smallest, by golden sections and parabolas."""
     best = second = third = low + GOLDEN * (high - low)
     at_best = at_second = at_third = function(best)
     step = last = 0.0
     for _ in range(5 * STEPS):
-        middle, near = 0.5 * (low + high), ROUGH * abs(best) + xtol / 3.0
+        middle = 0.5 * (low + high)
+        near = ROUGH * abs(best) + xtol / 3.0
         if abs(best - middle) <= 2.0 * near - 0.5 * (high - low):
             break
         golden = True
         if abs(last) > near:
-            one, two = (best - second) * (at_best - at_third), (best - third) * (at_best - at_second)
-            rise, run = (best - third) * two - (best - second) * one, 2.0 * (two - one)
-            rise, run = -rise if run > 0.0 else rise, abs(run)
-            before, last = last, step
-            if abs(rise) < abs(0.5 * run * before) and run * (low - best) < rise < run * (high - best):
-                golden, step = False, rise / run
+            one = (best - second) * (at_best - at_third)
+            two = (best - third) * (at_best - at_second)
+            rise = (best - third) * two - (best - second) * one
+            run = 2.0 * (two - one)
+            if run > 0.0:
+                rise = -rise
+            run = abs(run)
+            before = last
+            last = step
+            if abs(rise) < abs(0.5 * run * before) and run * (
+                low - best
+            ) < rise < run * (high - best):
+                golden = False
+                step = rise / run
                 if best + step - low < 2.0 * near or high - (best + step) < 2.0 * near:
-                    step = near if middle >= best else -near
+                    if middle >= best:
+                        step = near
+                    else:
+                        step = -near
         if golden:
             last = (low if best >= middle else high) - best
             step = GOLDEN * last
@@ -155,12 +210,20 @@ def lowest(function: Callable[[float], float], low: float, high: float, *, xtol:
         at_tried = function(tried)
         if at_tried <= at_best:
             low, high = (best, high) if tried >= best else (low, best)
-            third, second, best = second, best, tried
-            at_third, at_second, at_best = at_second, at_best, at_tried
+            third = second
+            second = best
+            best = tried
+            at_third = at_second
+            at_second = at_best
+            at_best = at_tried
             continue
         low, high = (tried, high) if tried < best else (low, tried)
         if at_tried <= at_second or second == best:
-            third, second, at_third, at_second = second, tried, at_second, at_tried
+            third = second
+            second = tried
+            at_third = at_second
+            at_second = at_tried
         elif at_tried <= at_third or third in (best, second):
-            third, at_third = tried, at_tried
+            third = tried
+            at_third = at_tried
     return best

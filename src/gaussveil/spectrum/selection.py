@@ -29,16 +29,32 @@ def array_namespace(*arrays: Array) -> Any:
     try:
         found = array_api_compat.array_namespace(*arrays)
     except TypeError:
-        kinds = sorted({f"{type(array).__module__.partition('.')[0]}.{type(array).__name__}" for array in arrays})
-        raise InputError(f"Arrays must all come from one library. Got {' and '.join(kinds)}.") from None
-    if len(arrays) > 1 and len(devices := {str(array.device) for array in arrays if array.ndim}) > 1:
-        raise InputError(f"Arrays must all lie on one device. Got {' and '.join(sorted(devices))}.")
+        kinds = sorted(
+            {
+                f"{type(array).__module__.partition('.')[0]}.{type(array).__name__}"
+                for array in arrays
+            }
+        )
+        raise InputError(
+            f"Arrays must all come from one library. Got {' and '.join(kinds)}."
+        ) from None
+    if (
+        len(arrays) > 1
+        and len(devices := {str(array.device) for array in arrays if array.ndim}) > 1
+    ):
+        raise InputError(
+            f"Arrays must all lie on one device. Got {' and '.join(sorted(devices))}."
+        )
     return found
 
 
 def every(mask: Array) -> bool:
     """Whether a mask holds everywhere; of NumPy's arrays by their method, at half the cost of the function."""
-    return bool(mask.all() if isinstance(mask, (np.ndarray, np.generic)) else array_namespace(mask).all(mask))
+    return bool(
+        mask.all()
+        if isinstance(mask, (np.ndarray, np.generic))
+        else array_namespace(mask).all(mask)
+    )
 
 
 def where(mask: Array) -> Array:
@@ -48,7 +64,9 @@ def where(mask: Array) -> Array:
 
 def take_rows(array: Array, index: Array) -> Array:
     """The rows of `array` that an ascending index array selects."""
-    return array if index.shape[0] == array.shape[0] else array_namespace(array).take(array, index, axis=0)
+    if index.shape[0] == array.shape[0]:
+        return array
+    return array_namespace(array).take(array, index, axis=0)
 
 
 def put_rows(array: Array, index: Array, rows: Array) -> Array:
@@ -61,7 +79,11 @@ def put_rows(array: Array, index: Array, rows: Array) -> Array:
     places = xp.arange(array.shape[0], dtype=index.dtype, device=index.device)
     source = xp.clip(xp.searchsorted(index, places), max=index.shape[0] - 1)
     chosen = xp.take(index, source) == places
-    return xp.where(xp.reshape(chosen, (-1, *(1,) * (array.ndim - 1))), xp.take(rows, source, axis=0), array)
+    return xp.where(
+        xp.reshape(chosen, (-1, *(1,) * (array.ndim - 1))),
+        xp.take(rows, source, axis=0),
+        array,
+    )
 
 
 def contract(weights: Array, values: Array) -> Array:
@@ -75,15 +97,21 @@ def contract(weights: Array, values: Array) -> Array:
 def compiled_contour(threshold: Array, terms: int) -> ModuleType | None:
     """The integrals of losses with so many terms in C, or None where the array library does the work."""
     native = _native(threshold)
-    fits = native is not None and (native.MOST_TERMS is None or terms <= native.MOST_TERMS)
-    return native if fits and threshold.shape[0] else None
+    fits = native is not None and (
+        native.MOST_TERMS is None or terms <= native.MOST_TERMS
+    )
+    if fits and threshold.shape[0]:
+        return native
+    return None
 
 
 def compiled_reduction(cov: Array) -> ModuleType | None:
     """The reduction of such matrices in C, or None where the array library does the work."""
     native = _native(cov)
     fits = native is not None and cov.shape[-1] <= native.MOST_DIMENSIONS
-    return native if fits and cov.shape[0] else None
+    if fits and cov.shape[0]:
+        return native
+    return None
 
 
 def compiled_steps() -> ModuleType | None:
@@ -97,7 +125,9 @@ def _native(array: Array) -> ModuleType | None:
     if isinstance(array, np.ndarray):
         return _module("gaussveil.spectrum.native.cpu")
     on_gpu = is_cupy_array(array) or (is_torch_array(array) and array.is_cuda)
-    return _module("gaussveil.spectrum.native.gpu") if on_gpu else None
+    if on_gpu:
+        return _module("gaussveil.spectrum.native.gpu")
+    return None
 
 
 @cache

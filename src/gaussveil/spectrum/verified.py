@@ -20,7 +20,8 @@ from gaussveil.typing import Floats
 @np.errstate(all="ignore")  # what overflows shows nothing, and says one
 def dp_delta_upper(loss: PrivacyLoss, epsilon: float) -> Floats:
     """At least the worse of both directions of delta, for each loss of a batch; 1 where doubles show nothing."""
-    parts, variation = [], np.zeros(loss.batch_shape)
+    parts = []
+    variation = np.zeros(loss.batch_shape)
     for source in loss.sources:
         origin = source.origin
         if isinstance(origin, ExactMatrices):
@@ -29,42 +30,74 @@ def dp_delta_upper(loss: PrivacyLoss, epsilon: float) -> Floats:
             part = PrivacyLoss.from_terms(gap, np.ones_like(gap), energy)
         else:
             part = PrivacyLoss.from_terms(
-                *(host(one) for one in (origin.variance_gap, origin.multiplicity, origin.energy))
+                *(
+                    host(one)
+                    for one in (origin.variance_gap, origin.multiplicity, origin.energy)
+                )
             )
         parts.append((part.reversed() if source.swapped else part) ** source.count)
     whole = compose(*parts)
-    ideal = np.maximum(whole.delta(epsilon), whole.reversed().delta(epsilon)) * (1 + LOSS_RELATIVE_ERROR)
+    ideal = np.maximum(whole.delta(epsilon), whole.reversed().delta(epsilon)) * (
+        1 + LOSS_RELATIVE_ERROR
+    )
     upper = ideal + (1 + np.exp(epsilon)) * (1 + 1e-9) * variation
     return np.where(upper < 1, upper, 1.0)
 
 
-def _diagonal(pair: ExactMatrices, batch: tuple[int, ...]) -> tuple[Floats, Floats, Floats]:
+def _diagonal(
+    pair: ExactMatrices, batch: tuple[int, ...]
+) -> tuple[Floats, Floats, Floats]:
     """Variance gaps, energies and the total variation between their pair and the exact one; infinite if unknown."""
-    mean_x, cov_x, mean_y, cov_y = (host(one) for one in (pair.mean_x, pair.cov_x, pair.mean_y, pair.cov_y))
+    mean_x, cov_x, mean_y, cov_y = (
+        host(one) for one in (pair.mean_x, pair.cov_x, pair.mean_y, pair.cov_y)
+    )
     size = cov_y.shape[-1]
-    unit = 4 * (size + 4) * UNIT_ROUNDOFF  # at least twice what products of three matrices can lose
-    scale = np.broadcast_to(scale_of(np, np.diagonal(cov_y, axis1=-2, axis2=-1)), (*batch, size))
+    unit = (
+        4 * (size + 4) * UNIT_ROUNDOFF
+    )  # at least twice what products of three matrices can lose
+    scale = np.broadcast_to(
+        scale_of(np, np.diagonal(cov_y, axis1=-2, axis2=-1)), (*batch, size)
+    )
     square = scale[..., :, None] * scale[..., None, :]
     lopsided = sum(np.abs(cov) * (cov != cov.mT) for cov in (cov_x, cov_y)) * square
     cov_x, cov_y = ((cov + cov.mT) / 2 * square for cov in (cov_x, cov_y))
-    difference, shift = cov_y - cov_x, ((mean_x - mean_y) * scale)[..., None]
+    difference = cov_y - cov_x
+    shift = ((mean_x - mean_y) * scale)[..., None]
     try:
         whiten = np.linalg.inv(np.linalg.cholesky(cov_y))
         _, axes = np.linalg.eigh(whiten @ difference @ whiten.mT)
     except np.linalg.LinAlgError:
-        return np.zeros((*batch, size)), np.zeros((*batch, size)), np.full(batch, np.inf)
+        return (
+            np.zeros((*batch, size)),
+            np.zeros((*batch, size)),
+            np.full(batch, np.inf),
+        )
     rows = axes.mT @ whiten
-    gram, gap = rows @ cov_y @ rows.mT - np.eye(size), rows @ difference @ rows.mT
+    gram = rows @ cov_y @ rows.mT - np.eye(size)
+    gap = rows @ difference @ rows.mT
     sizes = np.abs(rows)
-    left_gram = _length(gram) + unit * (_length(sizes @ (np.abs(cov_y) + lopsided) @ sizes.mT) + size)
-    left_gap = _length(gap * (1 - np.eye(size))) + unit * _length(sizes @ (np.abs(difference) + lopsided) @ sizes.mT)
-    gaps, means = np.diagonal(gap, axis1=-2, axis2=-1), (rows @ shift)[..., 0]
+    left_gram = _length(gram) + unit * (
+        _length(sizes @ (np.abs(cov_y) + lopsided) @ sizes.mT) + size
+    )
+    left_gap = _length(gap * (1 - np.eye(size))) + unit * _length(
+        sizes @ (np.abs(difference) + lopsided) @ sizes.mT
+    )
+    gaps = np.diagonal(gap, axis1=-2, axis2=-1)
+    means = (rows @ shift)[..., 0]
     narrowest = 1 - np.maximum(np.max(gaps, axis=-1), 0.0)
     share = (left_gram + left_gap) / narrowest
-    left_mean = unit * np.sqrt(np.sum((sizes @ np.abs(shift)) ** 2, axis=(-2, -1)) / narrowest)
+    left_mean = unit * np.sqrt(
+        np.sum((sizes @ np.abs(shift)) ** 2, axis=(-2, -1)) / narrowest
+    )
     known = (share < 0.25) & (narrowest > 0) & np.isfinite(left_mean)
-    gaps, energy = (np.where(known[..., None], column, 0.0) for column in (gaps, means * means))
-    return gaps, energy * (1 + 4 * UNIT_ROUNDOFF), np.where(known, (share + left_mean) / 2, np.inf)
+    gaps, energy = (
+        np.where(known[..., None], column, 0.0) for column in (gaps, means * means)
+    )
+    return (
+        gaps,
+        energy * (1 + 4 * UNIT_ROUNDOFF),
+        np.where(known, (share + left_mean) / 2, np.inf),
+    )
 
 
 def _length(matrices: Floats) -> Floats:

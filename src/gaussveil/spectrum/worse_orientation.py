@@ -44,7 +44,9 @@ class WorseOrientation(PrivacyCurve):
 
     def _divergence(self, epsilon: Floats) -> Any:
         levels = np.asarray(epsilon, dtype=np.float64)
-        return np.maximum(self.base.worst_delta(levels), self.base.reversed().worst_delta(levels))
+        return np.maximum(
+            self.base.worst_delta(levels), self.base.reversed().worst_delta(levels)
+        )
 
     def fold_key(self) -> object:
         """That of the base, either way round."""

@@ -43,11 +43,17 @@ class Block:
             yield 0, self.values
             return
         order = np.argsort(
-            self.codes.astype(np.int16 if self.groups < 2**15 else np.int64), kind="stable"
+            self.codes.astype(np.int16 if self.groups < 2**15 else np.int64),
+            kind="stable",
         )  # radix sort
         ends = np.cumsum(np.bincount(self.codes, minlength=self.groups))
-        by_record = bool(self.values.flags.f_contiguous)  # whole records are gathered faster than their columns
-        values = self.values.T if by_record else np.ascontiguousarray(self.values)
+        by_record = bool(
+            self.values.flags.f_contiguous
+        )  # whole records are gathered faster than their columns
+        if by_record:
+            values = self.values.T
+        else:
+            values = np.ascontiguousarray(self.values)
         for group, (start, end) in enumerate(zip([0, *ends[:-1]], ends)):
             if end > start:
                 part = np.take(values, order[start:end], axis=0 if by_record else 1)
@@ -63,16 +69,27 @@ class Labels:
 
     def __post_init__(self) -> None:
         try:
-            kind, distinct = self._plain().type, len(set(self.values))
+            kind = self._plain().type
+            distinct = len(set(self.values))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            kind, distinct = pa.list_(pa.null()), 0
+            kind = pa.list_(pa.null())
+            distinct = 0
         if pa.types.is_nested(kind):
-            raise ParameterError(f"the labels of {self.column!r} must be of one type: numbers, texts, days or times.")
+            raise ParameterError(
+                f"the labels of {self.column!r} must be of one type: numbers, texts, days or times."
+            )
         if distinct == 0 or distinct != len(self.values):
-            raise ParameterError(f"values must be a non-empty list of distinct labels. Got {len(self.values)} values.")
+            raise ParameterError(
+                f"values must be a non-empty list of distinct labels. Got {len(self.values)} values."
+            )
 
     def _plain(self) -> pa.Array:
-        return pa.array([value.item() if isinstance(value, np.generic) else value for value in self.values])
+        return pa.array(
+            [
+                value.item() if isinstance(value, np.generic) else value
+                for value in self.values
+            ]
+        )
 
     def value_set(self, kind: pa.DataType) -> pa.Array:
         """The public labels in the column's own type."""
@@ -88,7 +105,9 @@ class Labels:
         """Place of every label among the public ones, -1 where it is none of them."""
         labels = plain(labels)
         found = pc.index_in(labels, value_set=self.value_set(labels.type))
-        return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
+        return np.asarray(
+            found.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64
+        )
 
 
 @dataclass(frozen=True)
@@ -100,7 +119,9 @@ class Nearest:
     def __post_init__(self) -> None:
         centres = np.asarray(self.centres, dtype=np.float64)
         if centres.ndim != 2:
-            raise ShapeError(f"centres must be a groups x columns matrix. Got {centres.ndim} dimensions.")
+            raise ShapeError(
+                f"centres must be a groups x columns matrix. Got {centres.ndim} dimensions."
+            )
         if not np.isfinite(centres).all():
             raise NotFiniteError("centres must be finite: they are public parameters.")
 
@@ -130,7 +151,11 @@ class Reader:
     @property
     def needed(self) -> tuple[str, ...]:
         """Columns that must be scanned."""
-        extra = (self.group.column,) if isinstance(self.group, Labels) and self.group.column not in self.columns else ()
+        extra = (
+            (self.group.column,)
+            if isinstance(self.group, Labels) and self.group.column not in self.columns
+            else ()
+        )
         return (*self.columns, *extra)
 
     @property
@@ -138,7 +163,9 @@ class Reader:
         """Number of groups."""
         if isinstance(self.group, Labels):
             return len(self.group.values)
-        return 1 if self.group is None else len(np.asarray(self.group.centres))
+        if self.group is None:
+            return 1
+        return len(np.asarray(self.group.centres))
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse missing columns, columns that are not numbers, labels of another type: before anything is read."""
@@ -148,8 +175,12 @@ class Reader:
         require_numbers(schema, self.columns)
         if isinstance(self.group, Labels):
             self.group.value_set(schema.field(self.group.column).type)
-        elif isinstance(self.group, Nearest) and np.shape(self.group.centres)[1] != len(self.columns):
-            raise ShapeError(f"centres must have {len(self.columns)} columns. Got {np.shape(self.group.centres)[1]}.")
+        elif isinstance(self.group, Nearest) and np.shape(self.group.centres)[1] != len(
+            self.columns
+        ):
+            raise ShapeError(
+                f"centres must have {len(self.columns)} columns. Got {np.shape(self.group.centres)[1]}."
+            )
 
     @property
     def block_rows(self) -> int:
@@ -159,13 +190,18 @@ class Reader:
     def blocks(self, batch: pa.RecordBatch) -> Iterator[Block]:
         """The good records of a batch, in blocks."""
         columns = [numbers(batch.column(name)) for name in self.columns]
-        labels = batch.column(self.group.column) if isinstance(self.group, Labels) else None
+        if isinstance(self.group, Labels):
+            labels = batch.column(self.group.column)
+        else:
+            labels = None
         for start in range(0, batch.num_rows, self.block_rows):
             end = min(start + self.block_rows, batch.num_rows)
             values = np.empty((len(columns), end - start))
             for row, column in zip(values, columns):
                 row[:] = column[start:end]
-            yield self.block(values, None if labels is None else labels.slice(start, end - start))
+            yield self.block(
+                values, None if labels is None else labels.slice(start, end - start)
+            )
 
     def block(self, values: Floats, labels: pa.Array | None) -> Block:
         """The good records among these columns of numbers."""
@@ -175,12 +211,18 @@ class Reader:
         if isinstance(self.group, Labels):
             codes = self.group.codes(labels)
         with np.errstate(over="ignore", invalid="ignore"):
-            clean = np.isfinite(values.sum())  # one bad value makes the sum bad; a false alarm costs time only
+            clean = np.isfinite(
+                values.sum()
+            )  # one bad value makes the sum bad; a false alarm costs time only
         if not clean or (codes is not None and (codes < 0).any()):
             keep = np.isfinite(values).all(axis=0)
-            keep = keep if codes is None else keep & (codes >= 0)
+            if codes is not None:
+                keep = keep & (codes >= 0)
             values = np.compress(keep, values, axis=1)
-            codes = None if codes is None else codes[keep]
+            if codes is None:
+                codes = None
+            else:
+                codes = codes[keep]
         if isinstance(self.group, Nearest):
             codes = self.group.codes(values)
         return Block(values, codes, self.groups)
@@ -188,13 +230,23 @@ class Reader:
 
 def require_columns(schema: pa.Schema, names: Sequence[str]) -> None:
     """Refuse columns that the table does not have (or has twice), all of them in one sentence."""
-    missing = [repr(name) for name in dict.fromkeys(names) if schema.get_field_index(name) < 0]
+    missing = [
+        repr(name) for name in dict.fromkeys(names) if schema.get_field_index(name) < 0
+    ]
     if missing:
-        told = f"column {missing[0]} is" if len(missing) == 1 else f"columns {', '.join(missing)} are"
+        if len(missing) == 1:
+            told = f"column {missing[0]} is"
+        else:
+            told = f"columns {', '.join(missing)} are"
         alike = [get_close_matches(name[1:-1], schema.names, 1) for name in missing]
         meant = ", ".join(dict.fromkeys(one for found in alike for one in found))
-        also = f" Did you mean {meant}?" if meant else ""
-        raise SchemaError(f"{told} missing or not unique; the table has {', '.join(schema.names)}.{also}")
+        if meant:
+            also = f" Did you mean {meant}?"
+        else:
+            also = ""
+        raise SchemaError(
+            f"{told} missing or not unique; the table has {', '.join(schema.names)}.{also}"
+        )
 
 
 def require_numbers(schema: pa.Schema, names: Sequence[str]) -> None:
@@ -202,22 +254,34 @@ def require_numbers(schema: pa.Schema, names: Sequence[str]) -> None:
     require_columns(schema, names)
     for name in names:
         if not is_number(kind := schema.field(name).type):
-            raise SchemaError(f"column {name!r} must hold numbers. Got {kind}: convert or leave it out (--columns).")
+            raise SchemaError(
+                f"column {name!r} must hold numbers. Got {kind}: convert or leave it out (--columns)."
+            )
 
 
 def is_number(kind: pa.DataType) -> bool:
     """Whether a column of this type can be summed."""
     kind = _plain_type(kind)
     types = pa.types
-    plainly = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
-    return bool(plainly or types.is_null(kind))  # of a column without any cell nobody knows better
+    plainly = (
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_decimal(kind)
+        or types.is_boolean(kind)
+    )
+    return bool(
+        plainly or types.is_null(kind)
+    )  # of a column without any cell nobody knows better
 
 
 def numbers(column: pa.Array) -> NDArray[np.generic]:
     """A column as NumPy numbers, nulls as NaN."""
     column = plain(column)
     if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
-        column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else floats(column)
+        if pa.types.is_boolean(column.type):
+            column = column.cast(pa.int8())
+        else:
+            column = floats(column)
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
@@ -230,26 +294,37 @@ def floats(column: pa.Array) -> pa.Array:
     if not pa.types.is_decimal(kind) or kind.scale == 0:
         return column.cast(pa.float64())
     if pa.types.is_decimal256(kind) or not 0 < kind.scale <= _EXACT_POWER:
-        return pa.array([None if cell is None else float(cell) for cell in column.to_pylist()], pa.float64())
+        return pa.array(
+            [None if cell is None else float(cell) for cell in column.to_pylist()],
+            pa.float64(),
+        )
     low, high = words(column).T
     exact = (high == low >> 63) & (np.abs(low) <= _EXACT)
-    values = np.where(exact, low, 0) / 10.0**kind.scale  # one rounding of two floats that are what they say
+    values = (
+        np.where(exact, low, 0) / 10.0**kind.scale
+    )  # one rounding of two floats that are what they say
     for place in np.flatnonzero(~exact):
         values[place] = float(column[int(place)].as_py())
-    return pa.array(values, mask=np.asarray(column.is_null().to_numpy(zero_copy_only=False)))
+    return pa.array(
+        values, mask=np.asarray(column.is_null().to_numpy(zero_copy_only=False))
+    )
 
 
 def words(column: pa.Array) -> NDArray[np.int64]:
     """Low and high word of the digits of decimals, as integers of 16 bytes; those of missing ones 0."""
     whole = column.cast(pa.decimal128(38, column.type.scale)).fill_null(0)
-    found = np.frombuffer(whole.buffers()[1], dtype="<i8")[2 * whole.offset : 2 * (whole.offset + len(whole))]
+    found = np.frombuffer(whole.buffers()[1], dtype="<i8")[
+        2 * whole.offset : 2 * (whole.offset + len(whole))
+    ]
     return found.reshape(-1, 2)
 
 
 def plain(column: pa.Array) -> pa.Array:
     """The column without dictionary or view encoding, in a type that Arrow can sort."""
     kind = _plain_type(column.type)
-    return column if kind == column.type else column.cast(kind)
+    if kind == column.type:
+        return column
+    return column.cast(kind)
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
@@ -257,4 +332,6 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
         kind = kind.value_type
     if kind == pa.float16():
         return pa.float32()
-    return pa.string() if pa.types.is_string_view(kind) or pa.types.is_large_string(kind) else kind
+    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
+        return pa.string()
+    return kind

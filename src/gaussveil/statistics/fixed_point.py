@@ -53,7 +53,10 @@ class FixedPoint:
     bits: int = SUM_BITS
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.clip) and 2.0**-_EXPONENT_RANGE <= self.clip <= 2.0**_EXPONENT_RANGE):
+        if not (
+            math.isfinite(self.clip)
+            and 2.0**-_EXPONENT_RANGE <= self.clip <= 2.0**_EXPONENT_RANGE
+        ):
             raise ParameterError(
                 f"clip must lie in [2**-256, 2**256]. Got {self.clip!r}: state the data in other units."
             )
@@ -77,14 +80,21 @@ class FixedPoint:
         with np.errstate(over="ignore", invalid="ignore"):
             np.multiply(values, 1.0 / self.unit, out=values)
             np.trunc(values, out=values)
-            norm = _integer_norms(values) if self.bits <= PRODUCT_BITS else column_norms(values)
+            if self.bits <= PRODUCT_BITS:
+                norm = _integer_norms(values)
+            else:
+                norm = column_norms(values)
         wild = ~np.isfinite(norm)
         if wild.any():
             values[:, wild] = _tamed(values[:, wild])
             norm[wild] = column_norms(values[:, wild])
         long = norm > limit
         if 4 * np.count_nonzero(long) > len(long):
-            np.multiply(values, np.divide(limit, norm, out=np.ones_like(norm), where=long), out=values)
+            np.multiply(
+                values,
+                np.divide(limit, norm, out=np.ones_like(norm), where=long),
+                out=values,
+            )
             np.trunc(values, out=values)
         elif long.any():  # the same numbers, without touching the other columns
             values[:, long] = np.trunc(values[:, long] * (limit / norm[long]))
@@ -114,8 +124,14 @@ def column_norms(values: Floats) -> Floats:
 def _tamed(values: Floats) -> Floats:
     """Columns whose norm overflowed, made finite in the same direction and still longer than any clip."""
     infinite = np.isinf(values)
-    shift = 400 - np.frexp(np.where(infinite, 1.0, values))[1].max(axis=0, initial=-2000)
-    finite = np.where(infinite.any(axis=0), np.sign(values) * infinite * 2.0**400, np.ldexp(values, shift))
+    shift = 400 - np.frexp(np.where(infinite, 1.0, values))[1].max(
+        axis=0, initial=-2000
+    )
+    finite = np.where(
+        infinite.any(axis=0),
+        np.sign(values) * infinite * 2.0**400,
+        np.ldexp(values, shift),
+    )
     return np.where(np.isnan(values).any(axis=0), 0.0, finite)
 
 
@@ -134,25 +150,35 @@ def cross_products(integers: Floats, fixed: FixedPoint) -> NDArray[np.int64]:
     """
     d = len(integers)
     if fixed.bits <= PRODUCT_BITS:
-        longest = math.ceil(fixed.clip / fixed.unit)  # an exact quotient: the unit is a power of two
+        longest = math.ceil(
+            fixed.clip / fixed.unit
+        )  # an exact quotient: the unit is a power of two
         return _integer_product(integers, _EXACT // longest**2)[None]
     high = np.trunc(integers * 2.0**-_LOW_BITS)
     low = integers - high * 2.0**_LOW_BITS
-    products = _integer_product(np.concatenate([high, low]), _EXACT // 2 ** (2 * _LOW_BITS))
+    products = _integer_product(
+        np.concatenate([high, low]), _EXACT // 2 ** (2 * _LOW_BITS)
+    )
     mixed = products[:d, d:]
     return np.stack([products[:d, :d], mixed + mixed.T, products[d:, d:]])
 
 
 def product_parts(bits: int) -> int:
     """How many parts ``cross_products`` has."""
-    return 1 if bits <= PRODUCT_BITS else 3
+    if bits <= PRODUCT_BITS:
+        return 1
+    return 3
 
 
 def add_parts(parts: NDArray[np.int64]) -> Limbs:
     """The products that ``cross_products`` gave in parts (axis 0)."""
     if len(parts) == 1:
         return scaled(parts[0], 0)
-    return carry(scaled(parts[0], 2 * _LOW_BITS) + scaled(parts[1], _LOW_BITS) + scaled(parts[2], 0))
+    return carry(
+        scaled(parts[0], 2 * _LOW_BITS)
+        + scaled(parts[1], _LOW_BITS)
+        + scaled(parts[2], 0)
+    )
 
 
 def _integer_product(integers: Floats, block: int) -> NDArray[np.int64]:
@@ -195,7 +221,11 @@ class ExactSum:
     def integers(self) -> NDArray[np.object_]:
         """The sums in units, as Python integers."""
         return np.asarray(
-            sum(self.limbs[place].astype(object) << (32 * place) for place in range(_LIMBS)), dtype=object
+            sum(
+                self.limbs[place].astype(object) << (32 * place)
+                for place in range(_LIMBS)
+            ),
+            dtype=object,
         )
 
     def to_float(self) -> Floats:
@@ -212,13 +242,18 @@ class ExactSum:
         if not (grid > 0 and mantissa == 0.5):
             raise ParameterError(f"grid must be a power of two. Got {grid!r}.")
         shift = exponent - math.frexp(self.unit)[1]
-        return self._shifted(shift) * grid if shift > 0 else self.to_float()
+        if shift > 0:
+            return self._shifted(shift) * grid
+        return self.to_float()
 
     def _shifted(self, shift: int) -> Floats:
         """The sums over 2**shift rounded to an integer (half to even), then to float64; in int64 where it holds all."""
         limbs = carry(self.limbs.copy())
         low, high = limbs[::2] + (limbs[1::2] << 32)
-        held = self.integers() if shift > 62 or (high != low >> 63).any() else low
+        if shift > 62 or (high != low >> 63).any():
+            held = self.integers()
+        else:
+            held = low
         return np.asarray(_round_half_even(held, shift), dtype=np.float64)
 
 

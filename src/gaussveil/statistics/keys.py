@@ -21,7 +21,13 @@ import pyarrow.compute as pc
 
 from gaussveil import checks
 from gaussveil.errors import ParameterError, SchemaError
-from gaussveil.statistics.block import Labels, numbers, plain, require_columns, require_numbers
+from gaussveil.statistics.block import (
+    Labels,
+    numbers,
+    plain,
+    require_columns,
+    require_numbers,
+)
 from gaussveil.typing import Floats, Integers
 
 OTHER = "other"
@@ -63,23 +69,33 @@ class Listed(Key):
     def __post_init__(self) -> None:
         _labels(self)
         if self.other and OTHER in map(str, self.listed):
-            raise ParameterError(f"values must not hold {OTHER!r} where other=True: the group of all others has it.")
+            raise ParameterError(
+                f"values must not hold {OTHER!r} where other=True: the group of all others has it."
+            )
 
     @property
     def values(self) -> Sequence[Any]:
         """The list; as texts where others follow."""
-        return (*map(str, self.listed), OTHER) if self.other else self.listed
+        if self.other:
+            return (*map(str, self.listed), OTHER)
+        return self.listed
 
     @property
     def doubts(self) -> list[str]:
         """What in the list looks mistyped, in sentences: by the list alone, no row is looked at."""
         texts = [one for one in self.listed if isinstance(one, str)]
-        told = [f"{one!r} of {self.column} begins or ends with a blank" for one in texts if one != one.strip()]
+        told = [
+            f"{one!r} of {self.column} begins or ends with a blank"
+            for one in texts
+            if one != one.strip()
+        ]
         first: dict[str, str] = {}
         for one in texts:
             before = first.setdefault("".join(one.split()).casefold(), one)
             if before != one:
-                told.append(f"{before!r} and {one!r} of {self.column} differ in case or blanks alone")
+                told.append(
+                    f"{before!r} and {one!r} of {self.column} differ in case or blanks alone"
+                )
         return told
 
     def check(self, schema: pa.Schema) -> None:
@@ -92,7 +108,9 @@ class Listed(Key):
         cells = plain(cells)
         if pa.types.is_floating(cells.type):  # -0.0 is 0.0, as everywhere else
             cells = pc.add(cells, pa.scalar(0.0, cells.type))
-        found = _found(pc.index_in(cells, value_set=_labels(self).value_set(cells.type)))
+        found = _found(
+            pc.index_in(cells, value_set=_labels(self).value_set(cells.type))
+        )
         if not self.other:
             return found
         known = cells.is_valid().to_numpy(zero_copy_only=False)
@@ -104,18 +122,33 @@ class _OnClock(Key):
     time_zone: str | None = None
 
     def __post_init__(self) -> None:
-        if self.time_zone is not None and self.time_zone not in zoneinfo.available_timezones():
-            raise ParameterError(f"time_zone must be a name such as 'Europe/Zurich'. Got {self.time_zone!r}.")
+        if (
+            self.time_zone is not None
+            and self.time_zone not in zoneinfo.available_timezones()
+        ):
+            raise ParameterError(
+                f"time_zone must be a name such as 'Europe/Zurich'. Got {self.time_zone!r}."
+            )
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse a column without dates."""
         require_columns(schema, [self.column])
         kind = schema.field(self.column).type
-        if not (pa.types.is_timestamp(kind) or (pa.types.is_date(kind) and not self._needs_time)):
+        if not (
+            pa.types.is_timestamp(kind)
+            or (pa.types.is_date(kind) and not self._needs_time)
+        ):
             number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-            advice = "say how they are written (time_format, --time-format), or convert it."
-            advice = "write them as 2024-03-31 12:00; seconds since a day are not read." if number else advice
-            raise SchemaError(f"column {self.column!r} must hold dates with times. Got {kind}: {advice}")
+            advice = (
+                "say how they are written (time_format, --time-format), or convert it."
+            )
+            if number:
+                advice = (
+                    "write them as 2024-03-31 12:00; seconds since a day are not read."
+                )
+            raise SchemaError(
+                f"column {self.column!r} must hold dates with times. Got {kind}: {advice}"
+            )
 
     @property
     def _needs_time(self) -> bool:
@@ -123,7 +156,9 @@ class _OnClock(Key):
 
     def _local(self, cells: pa.Array) -> pa.Array:
         zone = getattr(cells.type, "tz", None)
-        return cells if zone is None else cells.cast(pa.timestamp(cells.type.unit, self.time_zone or "UTC"))
+        if zone is None:
+            return cells
+        return cells.cast(pa.timestamp(cells.type.unit, self.time_zone or "UTC"))
 
 
 @dataclass(frozen=True)
@@ -148,9 +183,13 @@ class ClockPart(_OnClock):
 
     def codes(self, cells: pa.Array) -> Integers:
         """What the clock says."""
-        function = {"hour": pc.hour, "weekday": pc.day_of_week, "month": pc.month}[self.part]
+        function = {"hour": pc.hour, "weekday": pc.day_of_week, "month": pc.month}[
+            self.part
+        ]
         found = _found(function(self._local(cells)), first=_PARTS[self.part][0])
-        return np.where(found < len(self.values), found, -1)  # times beyond all calendars give hours beyond the day
+        return np.where(
+            found < len(self.values), found, -1
+        )  # times beyond all calendars give hours beyond the day
 
 
 @dataclass(frozen=True)
@@ -161,12 +200,19 @@ class TimeOfDay(ClockPart):
         """Refuse a column that holds neither, and a time zone: where the day is another column none is applied."""
         require_columns(schema, [self.column])
         kind = schema.field(self.column).type
-        if self.time_zone is not None or not str(kind).startswith(("time32", "time64", "string", "large_string")):
-            raise SchemaError(f"column {self.column!r} must hold times of day, and time_zone be left out. Got {kind}.")
+        if self.time_zone is not None or not str(kind).startswith(
+            ("time32", "time64", "string", "large_string")
+        ):
+            raise SchemaError(
+                f"column {self.column!r} must hold times of day, and time_zone be left out. Got {kind}."
+            )
 
     def codes(self, cells: pa.Array) -> Integers:
         """What the clock says; text that is no time of day belongs to no group."""
-        found = pc.extract_regex(plain(cells).cast(pa.string()), r"^\s*(?P<hour>[01]?[0-9]|2[0-3]):[0-5][0-9]")
+        found = pc.extract_regex(
+            plain(cells).cast(pa.string()),
+            r"^\s*(?P<hour>[01]?[0-9]|2[0-3]):[0-5][0-9]",
+        )
         return _found(pc.struct_field(found, [0]))
 
 
@@ -180,7 +226,10 @@ class Dates(_OnClock):
     @property
     def values(self) -> Sequence[Any]:
         """The days."""
-        return [self.first + datetime.timedelta(days) for days in range((self.last - self.first).days + 1)]
+        return [
+            self.first + datetime.timedelta(days)
+            for days in range((self.last - self.first).days + 1)
+        ]
 
     def codes(self, cells: pa.Array) -> Integers:
         """Days after the first."""
@@ -188,7 +237,9 @@ class Dates(_OnClock):
         if getattr(local.type, "tz", None) is not None:
             local = pc.local_timestamp(local)
         day = np.datetime64(self.first, "D").astype(np.int64)
-        found = _found(local.cast(pa.date32(), safe=False).cast(pa.int32()), first=int(day))
+        found = _found(
+            local.cast(pa.date32(), safe=False).cast(pa.int32()), first=int(day)
+        )
         return np.where(found < len(self.values), found, -1)
 
 
@@ -199,15 +250,23 @@ class Bins(Key):
     edges: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if len(self.edges) < 2 or not np.all(np.isfinite(self.edges)) or not np.all(np.diff(self.edges) > 0):
-            raise ParameterError("edges must be at least two finite numbers in increasing order.")
+        if (
+            len(self.edges) < 2
+            or not np.all(np.isfinite(self.edges))
+            or not np.all(np.diff(self.edges) > 0)
+        ):
+            raise ParameterError(
+                "edges must be at least two finite numbers in increasing order."
+            )
 
     @property
     def values(self) -> Sequence[Any]:
         """The ranges as they are written."""
         texts = [f"{edge:g}" for edge in self.edges]
         ends = [")"] * (len(texts) - 2) + ["]"]
-        return [f"[{low}, {high}{end}" for low, high, end in zip(texts, texts[1:], ends)]
+        return [
+            f"[{low}, {high}{end}" for low, high, end in zip(texts, texts[1:], ends)
+        ]
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse a column without numbers."""
@@ -227,7 +286,9 @@ class Bins(Key):
         edges = np.asarray(self.edges, dtype=np.float64)
         found = np.searchsorted(edges, values, side="right") - 1
         found = np.where(values == edges[-1], len(edges) - 2, found)
-        return np.where((found >= 0) & (found < len(edges) - 1) & ~np.isnan(values), found, -1).astype(np.int64)
+        return np.where(
+            (found >= 0) & (found < len(edges) - 1) & ~np.isnan(values), found, -1
+        ).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,7 +330,9 @@ class Discovered:
 def hour_of(column: str, *, time_zone: str | None = None) -> Key:
     """Hour of the day, 0 to 23; of two columns, DAY+CLOCK, the second one's."""
     _, two, clock = column.partition("+")
-    return TimeOfDay(clock.strip(), time_zone, "hour") if two else ClockPart(column, time_zone, "hour")
+    if two:
+        return TimeOfDay(clock.strip(), time_zone, "hour")
+    return ClockPart(column, time_zone, "hour")
 
 
 def weekday_of(column: str, *, time_zone: str | None = None) -> Key:
@@ -282,14 +345,24 @@ def month_of(column: str, *, time_zone: str | None = None) -> Key:
     return ClockPart(_day(column), time_zone, "month")
 
 
-def date_of(column: str, first: str | datetime.date, last: str | datetime.date, *, time_zone: str | None = None) -> Key:
+def date_of(
+    column: str,
+    first: str | datetime.date,
+    last: str | datetime.date,
+    *,
+    time_zone: str | None = None,
+) -> Key:
     """Day between two public days, both included."""
     try:
         ends = [datetime.date.fromisoformat(str(day)[:10]) for day in (first, last)]
     except ValueError:
-        raise ParameterError(f"first and last must be days such as 2024-03-31. Got {first!r} and {last!r}.") from None
+        raise ParameterError(
+            f"first and last must be days such as 2024-03-31. Got {first!r} and {last!r}."
+        ) from None
     if ends[0] > ends[1] or (ends[1] - ends[0]).days > 36_600:
-        raise ParameterError(f"last must be a day within 100 years after first. Got {first!r} and {last!r}.")
+        raise ParameterError(
+            f"last must be a day within 100 years after first. Got {first!r} and {last!r}."
+        )
     return Dates(_day(column), time_zone, *ends)
 
 
@@ -312,7 +385,9 @@ def discover(column: str, *, per_unit: int = 1) -> Discovered:
 
 
 def _day(column: str) -> str:
-    return column.partition("+")[0].strip() if "+" in column else column
+    if "+" in column:
+        return column.partition("+")[0].strip()
+    return column
 
 
 def _labels(key: Listed) -> Labels:
@@ -320,5 +395,8 @@ def _labels(key: Listed) -> Labels:
 
 
 def _found(codes: pa.Array, first: int = 0) -> Integers:
-    found = codes.cast(pa.int64()).fill_null(first - 1).to_numpy(zero_copy_only=False) - first
+    found = (
+        codes.cast(pa.int64()).fill_null(first - 1).to_numpy(zero_copy_only=False)
+        - first
+    )
     return np.asarray(np.maximum(found, -1))

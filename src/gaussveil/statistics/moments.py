@@ -42,7 +42,9 @@ class Affine:
             if given is not None:
                 array = np.array(given, dtype=np.float64)
                 if not np.isfinite(array).all():
-                    raise NotFiniteError(f"{name} must be finite: they are public parameters.")
+                    raise NotFiniteError(
+                        f"{name} must be finite: they are public parameters."
+                    )
                 array.setflags(write=False)
                 object.__setattr__(self, name, array)
 
@@ -53,12 +55,16 @@ class Affine:
         if self.maps is not None:
             full = (groups, dimension, dimension)
             if np.ndim(self.maps) not in (1, 2, 3):
-                raise ShapeError(f"maps must have 1, 2 or 3 dimensions. Got {np.ndim(self.maps)}.")
+                raise ShapeError(
+                    f"maps must have 1, 2 or 3 dimensions. Got {np.ndim(self.maps)}."
+                )
             require_shape("maps", np.shape(self.maps), full[: np.ndim(self.maps)])
 
     def apply(self, values: Floats, group: int) -> Floats:
         """Map the columns of ``values`` (d x n, may be overwritten)."""
-        with np.errstate(over="ignore", invalid="ignore"):  # overflow is clipped or zeroed record by record later
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # overflow is clipped or zeroed record by record later
             if self.centres is not None:
                 values -= np.asarray(self.centres)[group][:, None]
             if self.maps is None:
@@ -109,12 +115,18 @@ class Moments(Statistic[MomentSums]):
     def shapes(self, dimension: int, groups: int) -> dict[str, tuple[int, ...]]:
         """Counts (K), sums (K x d), second moments (K x d x d)."""
         self.affine.check(dimension, groups)
-        shapes: dict[str, tuple[int, ...]] = {"count": (groups,), "total": (groups, dimension)}
-        return shapes | {"second": (groups, dimension, dimension)} if self.second else shapes
+        shapes: dict[str, tuple[int, ...]] = {
+            "count": (groups,),
+            "total": (groups, dimension),
+        }
+        if self.second:
+            return shapes | {"second": (groups, dimension, dimension)}
+        return shapes
 
     def partial(self, block: Block) -> State:
         """Sum one block."""
-        d, groups = len(block.values), block.groups
+        d = len(block.values)
+        groups = block.groups
         totals = np.zeros((groups, d), dtype=np.int64)
         seconds = np.zeros((product_parts(self.bits), groups, d, d), dtype=np.int64)
         for group, values in block.by_group():
@@ -123,13 +135,20 @@ class Moments(Statistic[MomentSums]):
             if self.second:
                 seconds[:, group] = cross_products(integers, self.fixed_point)
         state = {"count": group_counts(block), "total": scaled(totals, 0)}
-        return state | {"second": add_parts(seconds)} if self.second else state
+        if self.second:
+            return state | {"second": add_parts(seconds)}
+        return state
 
     def finish(self, state: State) -> MomentSums:
         """The sums, with their units."""
         unit = self.fixed_point.unit
-        second = ExactSum(state["second"], unit * unit) if self.second else None
-        return MomentSums(ExactSum(state["count"], 1.0), ExactSum(state["total"], unit), second)
+        if self.second:
+            second = ExactSum(state["second"], unit * unit)
+        else:
+            second = None
+        return MomentSums(
+            ExactSum(state["count"], 1.0), ExactSum(state["total"], unit), second
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,15 +176,21 @@ class Gram(Statistic[ExactSum]):
     def partial(self, block: Block) -> State:
         """Gram matrices of one block."""
         d = len(block.values)
-        products = np.zeros((product_parts(self.bits), block.groups, d, d), dtype=np.int64)
+        products = np.zeros(
+            (product_parts(self.bits), block.groups, d, d), dtype=np.int64
+        )
         for group, values in block.by_group():
-            products[:, group] = cross_products(self.fixed_point.truncate(values), self.fixed_point)
+            products[:, group] = cross_products(
+                self.fixed_point.truncate(values), self.fixed_point
+            )
         return {"gram": add_parts(products)}
 
     def finish(self, state: State) -> ExactSum:
         """The matrix (d x d), or one per group where there are several (K x d x d)."""
         limbs = state["gram"]
-        return ExactSum(limbs[:, 0] if limbs.shape[1] == 1 else limbs, self.fixed_point.unit**2)
+        return ExactSum(
+            limbs[:, 0] if limbs.shape[1] == 1 else limbs, self.fixed_point.unit**2
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +208,9 @@ class Histogram(Statistic[ExactSum]):
     def __post_init__(self) -> None:
         edges = np.asarray(self.edges, dtype=np.float64)
         if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
-            raise ParameterError(f"edges must be two or more increasing numbers. Got an array of shape {edges.shape}.")
+            raise ParameterError(
+                f"edges must be two or more increasing numbers. Got an array of shape {edges.shape}."
+            )
 
     @property
     def bins(self) -> int:
@@ -193,7 +220,9 @@ class Histogram(Statistic[ExactSum]):
     def shapes(self, dimension: int, groups: int) -> dict[str, tuple[int, ...]]:
         """Counts (K x bins)."""
         if not self.distance and dimension != 1:
-            raise ShapeError(f"a histogram of values reads one column. Got {dimension}: name one or use distance=True.")
+            raise ShapeError(
+                f"a histogram of values reads one column. Got {dimension}: name one or use distance=True."
+            )
         self.affine.check(dimension, groups)
         return {"histogram": (groups, self.bins)}
 
@@ -204,9 +233,16 @@ class Histogram(Statistic[ExactSum]):
         for group, values in block.by_group():
             mapped = self.affine.apply(values, group)
             with np.errstate(over="ignore", invalid="ignore"):
-                measured = column_norms(mapped) if self.distance else mapped[0]
-            places = np.searchsorted(inner, measured, side="right")  # NaN, from an overflow, sorts last
-            state["histogram"][:, group] = scaled(np.bincount(places, minlength=self.bins).astype(np.int64), 0)
+                if self.distance:
+                    measured = column_norms(mapped)
+                else:
+                    measured = mapped[0]
+            places = np.searchsorted(
+                inner, measured, side="right"
+            )  # NaN, from an overflow, sorts last
+            state["histogram"][:, group] = scaled(
+                np.bincount(places, minlength=self.bins).astype(np.int64), 0
+            )
         return state
 
     def finish(self, state: State) -> ExactSum:

@@ -22,7 +22,9 @@ from gaussveil import checks
 from gaussveil.errors import SchemaError
 from gaussveil.statistics.block import floats, is_number, plain, words
 
-BOUND_KEY = hashlib.blake2b(b"gaussveil: rows kept per privacy unit, version 2", digest_size=32).digest()
+BOUND_KEY = hashlib.blake2b(
+    b"gaussveil: rows kept per privacy unit, version 2", digest_size=32
+).digest()
 """Public key of the rule that picks which rows of a unit are kept."""
 
 _COIN_BITS = 63
@@ -36,21 +38,30 @@ def derive_key(key: bytes, purpose: bytes) -> bytes:
     return hashlib.blake2b(purpose, key=key, digest_size=32).digest()
 
 
-def hash_rows(columns: Sequence[pa.Array], key: bytes, unit: int | None = None) -> NDArray[np.int64]:
+def hash_rows(
+    columns: Sequence[pa.Array], key: bytes, unit: int | None = None
+) -> NDArray[np.int64]:
     """63-bit keyed hash of each row of equally long columns, uniform on [0, 2**63) to whoever lacks the key.
 
     `unit` is the place of the column, if any, that names whose row it is.
     """
     if unit is not None:
-        columns = [identifiers(cells) if place == unit else cells for place, cells in enumerate(columns)]
+        columns = [
+            identifiers(cells) if place == unit else cells
+            for place, cells in enumerate(columns)
+        ]
     rows = len(columns[0])
-    encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # ECB is the bare block cipher inside the MAC
+    encryptor = Cipher(
+        algorithms.AES(key), modes.ECB()
+    ).encryptor()  # ECB is the bare block cipher inside the MAC
     state = np.zeros((rows, 2), dtype=np.uint64)
     state[:, 0] = len(columns)
     for cells in (None, *columns):
         if cells is not None:
             state = state ^ _cells(cells, key)
-        state = np.frombuffer(encryptor.update(state.tobytes()), dtype="<u8").reshape(rows, 2)
+        state = np.frombuffer(encryptor.update(state.tobytes()), dtype="<u8").reshape(
+            rows, 2
+        )
     return (state[:, 0] >> np.uint64(1)).astype(np.int64)
 
 
@@ -73,14 +84,22 @@ def is_identifier(kind: pa.DataType) -> bool:
     """Whether a column of this type can name a privacy unit: text or integers."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    return bool(text or pa.types.is_integer(kind) or _is_whole(kind) or pa.types.is_null(kind))
+    text = (
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+    )
+    return bool(
+        text or pa.types.is_integer(kind) or _is_whole(kind) or pa.types.is_null(kind)
+    )
 
 
 def identifiers(column: pa.Array) -> pa.Array:
     """Who rows belong to, as text: integers are their digits, and an integer is the unit that its digits are."""
     column = plain(column)
-    return column if pa.types.is_string(column.type) else column.cast(pa.string())
+    if pa.types.is_string(column.type):
+        return column
+    return column.cast(pa.string())
 
 
 def require_hashable(schema: pa.Schema, names: Sequence[str]) -> None:
@@ -100,27 +119,43 @@ def _cells(column: pa.Array, key: bytes) -> NDArray[np.uint64]:
         missing = column.is_null()
     elif pa.types.is_string(column.type):
         encoded = column.fill_null("").dictionary_encode()
-        texts = encoded.dictionary.cast(pa.binary()).to_pylist()  # bytes: those of a table need not be UTF-8
-        digests = b"".join(hashlib.blake2b(text, key=key, digest_size=16).digest() for text in texts)
-        cells[:] = np.frombuffer(digests, dtype="<u8").reshape(-1, 2)[encoded.indices.to_numpy(zero_copy_only=False)]
+        texts = encoded.dictionary.cast(
+            pa.binary()
+        ).to_pylist()  # bytes: those of a table need not be UTF-8
+        digests = b"".join(
+            hashlib.blake2b(text, key=key, digest_size=16).digest() for text in texts
+        )
+        cells[:] = np.frombuffer(digests, dtype="<u8").reshape(-1, 2)[
+            encoded.indices.to_numpy(zero_copy_only=False)
+        ]
         missing = column.is_null()
     else:
-        beyond = _beyond(column) if _is_whole(column.type) else None
+        if _is_whole(column.type):
+            beyond = _beyond(column)
+        else:
+            beyond = None
         is_time = pa.types.is_temporal(column.type)
         unsigned = pa.types.is_uint64(column.type)
         column = _eight_bytes(column)
         missing = column.is_null(nan_is_null=True)
-        values: NDArray[Any] = np.from_dlpack(column.fill_null(0) if column.null_count else column)
+        values: NDArray[Any] = np.from_dlpack(
+            column.fill_null(0) if column.null_count else column
+        )
         cells[:] = _instants(values) if is_time else _canonical(values, unsigned)
         if beyond is not None:
             cells[beyond != 0, 0] = values.view(np.uint64)[beyond != 0]
             cells[beyond != 0, 1] = beyond[beyond != 0]
-    cells[np.from_dlpack(missing.cast(pa.uint8())) == 1] = (0, 1)  # `to_numpy` would load pandas first
+    cells[np.from_dlpack(missing.cast(pa.uint8())) == 1] = (
+        0,
+        1,
+    )  # `to_numpy` would load pandas first
     return cells
 
 
 def _instants(values: NDArray[np.int64]) -> NDArray[np.uint64]:
-    return np.stack([values.view(np.uint64), np.zeros(len(values), dtype=np.uint64)], axis=1)
+    return np.stack(
+        [values.view(np.uint64), np.zeros(len(values), dtype=np.uint64)], axis=1
+    )
 
 
 def _canonical(values: NDArray[Any], unsigned: bool) -> NDArray[np.uint64]:
@@ -133,7 +168,10 @@ def _canonical(values: NDArray[Any], unsigned: bool) -> NDArray[np.uint64]:
         blocks[:, 0] = (values + values.dtype.type(0)).view(np.uint64)
         blocks[large, 0] = values[large].astype(np.int64).view(np.uint64)
     else:
-        large = (values > _EXACT) | (values < -_EXACT) if not unsigned else values.view(np.uint64) > np.uint64(_EXACT)
+        if not unsigned:
+            large = (values > _EXACT) | (values < -_EXACT)
+        else:
+            large = values.view(np.uint64) > np.uint64(_EXACT)
         blocks[:, 0] = values.astype(np.float64).view(np.uint64)
         blocks[large, 0] = values[large].view(np.uint64)
     blocks[large, 1] = _INTEGER
@@ -151,7 +189,10 @@ def _eight_bytes(column: pa.Array) -> pa.Array:
         return column.cast(pa.int64())
     if _is_whole(kind):
         # Modulo 2**64, as the integers of an integer type are hashed.
-        return pa.array(words(column)[:, 0].copy(), mask=column.is_null().to_numpy(zero_copy_only=False))
+        return pa.array(
+            words(column)[:, 0].copy(),
+            mask=column.is_null().to_numpy(zero_copy_only=False),
+        )
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return column.cast(pa.int64(), safe=False)
     return floats(column)
@@ -159,7 +200,11 @@ def _eight_bytes(column: pa.Array) -> pa.Array:
 
 def _is_whole(kind: pa.DataType) -> bool:
     """Decimals without a fraction: what Spark calls an unsigned integer of 8 bytes."""
-    return bool(pa.types.is_decimal(kind) and not pa.types.is_decimal256(kind) and kind.scale == 0)
+    return bool(
+        pa.types.is_decimal(kind)
+        and not pa.types.is_decimal256(kind)
+        and kind.scale == 0
+    )
 
 
 def _beyond(column: pa.Array) -> NDArray[np.uint64]:

@@ -22,9 +22,20 @@ from gaussveil import checks
 from gaussveil.errors import ParameterError, SchemaError, SourceError
 from gaussveil.shown import Told
 from gaussveil.statistics.block import Block, Grouping, Reader, plain, require_columns
-from gaussveil.statistics.row_hash import coin_threshold, derive_key, is_identifier, require_hashable
+from gaussveil.statistics.row_hash import (
+    coin_threshold,
+    derive_key,
+    is_identifier,
+    require_hashable,
+)
 from gaussveil.statistics.statistic import RowCount, State, Statistic
-from gaussveil.statistics.unit_cells import CellReader, UnitCells, UnitTotals, require_unit, units_per_value
+from gaussveil.statistics.unit_cells import (
+    CellReader,
+    UnitCells,
+    UnitTotals,
+    require_unit,
+    units_per_value,
+)
 from gaussveil.typing import Integers
 
 Result = TypeVar("Result")
@@ -59,10 +70,14 @@ class View:
         """Key of the sampling coins."""
         return derive_key(self.key, b"coin")
 
-    def needed(self, columns: Sequence[str], order: Sequence[str] = ()) -> Sequence[str]:
+    def needed(
+        self, columns: Sequence[str], order: Sequence[str] = ()
+    ) -> Sequence[str]:
         """Which columns a pass over some of them must read: all, where rows are chosen or sorted by all of them."""
         whole = self.unit is not None or self.rate is not None or order
-        return self.columns if whole else columns or self.columns[:1]
+        if whole:
+            return self.columns
+        return columns or self.columns[:1]
 
 
 class Watch:
@@ -107,7 +122,9 @@ class Source(Told, ABC):
         """Changes when the table changes: accidents are detected, not forgers."""
 
     @abstractmethod
-    def batches(self, columns: Sequence[str], order: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, columns: Sequence[str], order: Sequence[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
         """The rows of the view; with ``order`` sorted by those columns, nulls last, ties by all columns of the view."""
 
     @abstractmethod
@@ -121,7 +138,13 @@ class Source(Told, ABC):
         for batch in self.batches(reader.needed):
             yield from reader.blocks(batch)
 
-    def _map(self, function: Callable[[pa.Table], Any], by: str, order: Sequence[str], jobs: int) -> list[Any]:
+    def _map(
+        self,
+        function: Callable[[pa.Table], Any],
+        by: str,
+        order: Sequence[str],
+        jobs: int,
+    ) -> list[Any]:
         groups = split_groups(self.batches(self.view.columns, (by, *order)), by)
         if jobs == 1:
             return [_apply(function, key, table) for key, table in groups]
@@ -129,7 +152,11 @@ class Source(Told, ABC):
 
         # A slice is pickled with the whole batch it is cut from; a copy of its rows is not.
         groups = ((key, table.take(np.arange(table.num_rows))) for key, table in groups)
-        return list(Parallel(n_jobs=jobs)(delayed(_apply)(function, key, table) for key, table in groups))
+        return list(
+            Parallel(n_jobs=jobs)(
+                delayed(_apply)(function, key, table) for key, table in groups
+            )
+        )
 
     @property
     def found_form(self) -> tuple[str, ...]:
@@ -162,7 +189,9 @@ class Source(Told, ABC):
     def select(self, columns: Sequence[str]) -> Self:
         """Only these columns; before ``bounded`` and ``sample``, whose choice of rows depends on the columns."""
         if self.view.unit is not None or self.view.rate is not None:
-            raise ParameterError("select comes before bounded and sample: call it first.")
+            raise ParameterError(
+                "select comes before bounded and sample: call it first."
+            )
         if not columns:
             raise ParameterError("columns must name at least one column.")
         require_columns(self.schema, columns)
@@ -181,7 +210,9 @@ class Source(Told, ABC):
         source = self.identified(unit)
         if not is_identifier(source.schema.field(unit).type):
             kind = source.schema.field(unit).type
-            raise SchemaError(f"privacy unit {unit!r} must be a column of text or integers. Got {kind}.")
+            raise SchemaError(
+                f"privacy unit {unit!r} must be a column of text or integers. Got {kind}."
+            )
         require_hashable(source.schema, self.view.columns)
         return source._with_view(replace(self.view, unit=unit, max_rows=int(max_rows)))
 
@@ -193,7 +224,9 @@ class Source(Told, ABC):
         for studies and tests: amplification by sampling may then not be claimed (``view.seeded``).
         """
         if self.view.rate is not None:
-            raise ParameterError("a sample is drawn once per view: sample the original source again.")
+            raise ParameterError(
+                "a sample is drawn once per view: sample the original source again."
+            )
         seeded = isinstance(key, int | np.integer)
         if key is None:
             key = secrets.token_bytes(32)
@@ -203,7 +236,9 @@ class Source(Told, ABC):
             raise ParameterError(f"key must have 32 bytes. Got {len(key)}.")
         coin_threshold(rate)
         require_hashable(self.schema, self.view.columns)
-        return self._with_view(replace(self.view, rate=float(rate), key=key, seeded=seeded))
+        return self._with_view(
+            replace(self.view, rate=float(rate), key=key, seeded=seeded)
+        )
 
     def aggregate(
         self,
@@ -214,14 +249,18 @@ class Source(Told, ABC):
         log: float | None = None,
     ) -> Result:
         """One pass: the statistic of these columns (default: all of the view), or of their logarithms, per group."""
-        reader = Reader(self.view.columns if columns is None else tuple(columns), group, log)
+        reader = Reader(
+            self.view.columns if columns is None else tuple(columns), group, log
+        )
         reader.check(self.schema)
         statistic.shapes(len(reader.columns), reader.groups)
         state = self._fold(statistic, reader)
         self.watch.check(self.fingerprint())
         return statistic.finish(state)
 
-    def fold_units(self, reader: CellReader, totals: UnitTotals, kept: list[UnitCells]) -> State:
+    def fold_units(
+        self, reader: CellReader, totals: UnitTotals, kept: list[UnitCells]
+    ) -> State:
         """One pass over whole units: the sums of what a public map makes of each unit's groups.
 
         `kept` is a list that one release hands to all its passes: units that fit in memory at once are read once.
@@ -233,7 +272,9 @@ class Source(Told, ABC):
         self.watch.check(self.fingerprint())
         return state
 
-    def units_per_value(self, unit: str, column: str, per_unit: int) -> tuple[pa.Array, Integers]:
+    def units_per_value(
+        self, unit: str, column: str, per_unit: int
+    ) -> tuple[pa.Array, Integers]:
         """Values of a column and how many units have each; private, both of them."""
         self._require_same_unit(unit)
         source = self.identified(unit)
@@ -246,38 +287,60 @@ class Source(Told, ABC):
     def _require_same_unit(self, unit: str) -> None:
         """Where rows were chosen per home, one person decides which rows of others are there."""
         if self.view.unit not in (None, unit):
-            raise ParameterError(f"the unit must be {self.view.unit!r}, per which the rows were bounded. Got {unit!r}.")
+            raise ParameterError(
+                f"the unit must be {self.view.unit!r}, per which the rows were bounded. Got {unit!r}."
+            )
 
-    def _fold_units(self, reader: CellReader, totals: UnitTotals, kept: list[UnitCells]) -> State:
+    def _fold_units(
+        self, reader: CellReader, totals: UnitTotals, kept: list[UnitCells]
+    ) -> State:
         def chunks() -> Iterator[UnitCells]:
-            for number, cells in enumerate(reader.chunks(lambda: self.batches(reader.columns))):
+            for number, cells in enumerate(
+                reader.chunks(lambda: self.batches(reader.columns))
+            ):
                 kept[:] = [cells] if number == 0 else []
                 yield cells
 
         return totals.fold(list(kept) or chunks())
 
-    def _units_per_value(self, unit: str, column: str, per_unit: int) -> tuple[pa.Array, Integers]:
+    def _units_per_value(
+        self, unit: str, column: str, per_unit: int
+    ) -> tuple[pa.Array, Integers]:
         return units_per_value(self.batches([unit, column]), per_unit)
 
     def row_count(self) -> int:
         """Number of rows of the view. Private: never print it or log it."""
         return int(self.aggregate(RowCount(), columns=()).integers()[0])
 
-    def table(self, columns: Sequence[str] | None = None, *, order: Sequence[str] = ()) -> pa.Table:
+    def table(
+        self, columns: Sequence[str] | None = None, *, order: Sequence[str] = ()
+    ) -> pa.Table:
         """The rows of the view brought here whole, sorted by ``order``: private, and for tables that fit in memory."""
-        names = self.view.columns if columns is None else tuple(columns)
+        if columns is None:
+            names = self.view.columns
+        else:
+            names = tuple(columns)
         require_columns(self.schema, [*names, *order])
         rows = list(self.batches(names, tuple(order)))
         self.watch.check(self.fingerprint())
-        table = pa.Table.from_batches(rows, schema=pa.schema([self.schema.field(name) for name in names]))
-        return table.replace_schema_metadata({FOUND_FORM: ", ".join(self.found_form)} if self.found_form else None)
+        table = pa.Table.from_batches(
+            rows, schema=pa.schema([self.schema.field(name) for name in names])
+        )
+        return table.replace_schema_metadata(
+            {FOUND_FORM: ", ".join(self.found_form)} if self.found_form else None
+        )
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Arrow's protocol, so that what reads frames (``read_readings``) reads a Source as well."""
         return self.table(order=self.view.columns).__arrow_c_stream__(requested_schema)
 
     def map_groups(
-        self, function: Callable[[pa.Table], Result], *, by: str, order: Sequence[str] = (), jobs: int = 1
+        self,
+        function: Callable[[pa.Table], Result],
+        *,
+        by: str,
+        order: Sequence[str] = (),
+        jobs: int = 1,
     ) -> list[tuple[Any, Result]]:
         """``function`` of each household's rows (an Arrow table, sorted by ``order``), sorted by household."""
         require_columns(self.schema, [by, *order])
@@ -285,21 +348,31 @@ class Source(Told, ABC):
         self.watch.check(self.fingerprint())
         return results
 
-    def windows(self, *, by: str, order: str, length: int, step: int | None = None) -> Iterator[tuple[Any, pa.Table]]:
+    def windows(
+        self, *, by: str, order: str, length: int, step: int | None = None
+    ) -> Iterator[tuple[Any, pa.Table]]:
         """Windows of ``length`` consecutive rows per meter, in the order of a column; a short rest is left out."""
         if length < 1 or (step is not None and step < 1):
-            raise ParameterError(f"length and step must be positive. Got {length!r} and {step!r}.")
+            raise ParameterError(
+                f"length and step must be positive. Got {length!r} and {step!r}."
+            )
         require_columns(self.schema, [by, order])
         return self.identified(by)._windows(by, order, length, step or length)
 
-    def _windows(self, by: str, order: str, length: int, step: int) -> Iterator[tuple[Any, pa.Table]]:
-        for key, table in split_groups(self.batches(self.view.columns, (by, order)), by):
+    def _windows(
+        self, by: str, order: str, length: int, step: int
+    ) -> Iterator[tuple[Any, pa.Table]]:
+        for key, table in split_groups(
+            self.batches(self.view.columns, (by, order)), by
+        ):
             for start in range(0, table.num_rows - length + 1, step):
                 yield key, table.slice(start, length)
         self.watch.check(self.fingerprint())
 
 
-def split_groups(batches: Iterator[pa.RecordBatch], by: str) -> Iterator[tuple[Any, pa.Table]]:
+def split_groups(
+    batches: Iterator[pa.RecordBatch], by: str
+) -> Iterator[tuple[Any, pa.Table]]:
     """Cut batches sorted by a column into one table per value; rows without one are left out."""
     pending: list[pa.RecordBatch] = []
     current: Any = None
@@ -318,5 +391,7 @@ def split_groups(batches: Iterator[pa.RecordBatch], by: str) -> Iterator[tuple[A
         yield current, pa.Table.from_batches(pending)
 
 
-def _apply(function: Callable[[pa.Table], Result], key: Any, table: pa.Table) -> tuple[Any, Result]:
+def _apply(
+    function: Callable[[pa.Table], Result], key: Any, table: pa.Table
+) -> tuple[Any, Result]:
     return key, function(table)

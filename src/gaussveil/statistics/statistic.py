@@ -35,7 +35,10 @@ class Statistic(ABC, Generic[Result]):
 
     def empty(self, dimension: int, groups: int) -> State:
         """The sums of no record at all."""
-        return {name: np.zeros((4, *shape), dtype=np.int64) for name, shape in self.shapes(dimension, groups).items()}
+        return {
+            name: np.zeros((4, *shape), dtype=np.int64)
+            for name, shape in self.shapes(dimension, groups).items()
+        }
 
     def fold(self, blocks: Iterable[Block], dimension: int, groups: int) -> State:
         """The sums of many blocks. Carries are left to the end: 2**30 blocks fit before a limb could overflow."""
@@ -77,4 +80,6 @@ def group_counts(block: Block) -> Limbs:
 def require_shape(name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
     """Refuse a public parameter whose shape does not fit the columns and groups of a pass."""
     if shape != expected:
-        raise ShapeError(f"{name} must have the shape {expected} (groups, columns, ...). Got {shape}.")
+        raise ShapeError(
+            f"{name} must have the shape {expected} (groups, columns, ...). Got {shape}."
+        )

@@ -39,16 +39,22 @@ class Unit:
                 f"Got {'rows_per_unit' if unit is None else 'unit'} alone."
             )
         bound = checks.whole("rows_per_unit", rows)
-        return cls(unit, bound) if isinstance(unit, str) else cls(BESIDE, bound, _identifiers(unit))
+        if isinstance(unit, str):
+            return cls(unit, bound)
+        return cls(BESIDE, bound, _identifiers(unit))
 
     def beside(self, source: Source) -> Source:
         """The table with the identifiers as one more column, where they are not a column already."""
         if self.identifiers is None:
             return source
         if not isinstance(source, MemorySource):
-            raise SchemaError("unit must be a column of the Source, not an array beside it: name the column.")
+            raise SchemaError(
+                "unit must be a column of the Source, not an array beside it: name the column."
+            )
         if BESIDE in source.schema.names:
-            raise SchemaError(f"the table has a column {BESIDE!r} already: name the unit's column instead of an array.")
+            raise SchemaError(
+                f"the table has a column {BESIDE!r} already: name the unit's column instead of an array."
+            )
         table = source.table()
         if len(self.identifiers) != table.num_rows:
             raise ShapeError("unit must hold one identifier per row of the table.")
@@ -64,7 +70,9 @@ def unit_of(source: Source) -> str:
     return source.view.unit or "row"
 
 
-def as_source(data: Any, *, label: Any = None, unit: Any = None, rows_per_unit: int | None = None) -> Source:
+def as_source(
+    data: Any, *, label: Any = None, unit: Any = None, rows_per_unit: int | None = None
+) -> Source:
     """What every mechanism calls on its data: a Source stays itself, anything tabular in memory becomes one.
 
     `label` is an array beside the data (scikit-learn's y); it becomes the column `label`. `unit` names the column of
@@ -78,12 +86,20 @@ def bounded_source(data: Any, label: Any, unit: Unit | None) -> Source:
     """The same for a unit that was read before."""
     if isinstance(data, Source):
         if label is not None:
-            raise SchemaError("label must be a column of the Source, not an array beside it: pass label=None.")
+            raise SchemaError(
+                "label must be a column of the Source, not an array beside it: pass label=None."
+            )
         if unit is not None and unit.identifiers is not None:
-            raise SchemaError("unit must be a column of the Source, not an array beside it: name the column.")
-        return data if unit is None else unit.bounded(data)
+            raise SchemaError(
+                "unit must be a column of the Source, not an array beside it: name the column."
+            )
+        if unit is None:
+            return data
+        return unit.bounded(data)
     source = MemorySource(data, label=label)
-    return source if unit is None else unit.bounded(source)
+    if unit is None:
+        return source
+    return unit.bounded(source)
 
 
 def _identifiers(unit: Any) -> pa.Array:
@@ -96,5 +112,7 @@ def _identifiers(unit: Any) -> pa.Array:
     if array.dtype.kind in "iu":
         return pa.array(array)
     if array.dtype.kind not in "OfU":
-        raise SchemaError("unit must be a column's name or one identifier per row, text or whole numbers.")
+        raise SchemaError(
+            "unit must be a column's name or one identifier per row, text or whole numbers."
+        )
     return pa.array([cell_name(cell) for cell in array.tolist()], pa.string())

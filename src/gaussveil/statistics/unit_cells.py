@@ -33,7 +33,9 @@ from gaussveil.typing import Floats, Integers
 ROW_BITS = 36  # a feature of one row is a multiple of 2**-36: 2**27 rows of one unit in one group fit
 BIN_BITS = 20  # a row in a bin weighs a multiple of 2**-20
 
-_GROUP_KEY = hashlib.blake2b(b"gaussveil: groups kept per unit, version 2", digest_size=32).digest()
+_GROUP_KEY = hashlib.blake2b(
+    b"gaussveil: groups kept per unit, version 2", digest_size=32
+).digest()
 _BATCH_ROWS = 2**20
 _CHUNK_CELLS = 2**25  # int64 cells held at once, 256 MiB
 
@@ -56,20 +58,29 @@ class Feature:
     @property
     def middle(self) -> float:
         """The value of z = 0."""
-        return 0.0 if self.kind == "size" else self.low / 2 + self.high / 2
+        if self.kind == "size":
+            return 0.0
+        return self.low / 2 + self.high / 2
 
     @property
     def half(self) -> float:
         """What one unit of z is worth."""
-        return max(abs(self.low), abs(self.high)) if self.kind == "size" else self.high / 2 - self.low / 2
+        if self.kind == "size":
+            return max(abs(self.low), abs(self.high))
+        return self.high / 2 - self.low / 2
 
     def integers(self, values: Floats) -> Integers:
         """The feature in units of 2**-36, truncated toward zero; every step is elementwise."""
         if self.kind == "inside":
             z = np.where((values >= self.low) & (values <= self.high), 1.0, -1.0)
         else:
-            z = np.clip((np.clip(values, self.low, self.high) - self.middle) / self.half, -1.0, 1.0)
-            z = 2 * z * z - 1 if self.kind == "square" else z
+            z = np.clip(
+                (np.clip(values, self.low, self.high) - self.middle) / self.half,
+                -1.0,
+                1.0,
+            )
+            if self.kind == "square":
+                z = 2 * z * z - 1
         return np.trunc(z * 2.0**ROW_BITS).astype(np.int64)
 
 
@@ -85,11 +96,15 @@ class UnitCells:
     def bounded(self, rows: int, groups: int) -> UnitCells:
         """Each unit within its bounds, whatever it brought; histograms now in units of 2**-20."""
         counts = np.where(self._kept(groups), self.rows, 0)
-        weight = np.where(counts > rows, rows / np.maximum(counts, 1), 1.0) * (counts > 0)
+        weight = np.where(counts > rows, rows / np.maximum(counts, 1), 1.0) * (
+            counts > 0
+        )
         limit = np.minimum(counts, rows)
         most = limit * 2**ROW_BITS
         shrunk = weight < 1
-        features = np.where(shrunk, np.trunc(self.features * weight).astype(np.int64), self.features)
+        features = np.where(
+            shrunk, np.trunc(self.features * weight).astype(np.int64), self.features
+        )
         bins = tuple(_weighed(one, weight[..., None], limit) for one in self.bins)
         return UnitCells(self.units, limit, np.clip(features, -most, most), bins)
 
@@ -99,10 +114,14 @@ class UnitCells:
         if len(many) == 0:
             return touched
         unit, group = np.nonzero(touched[many])
-        order = hash_rows([self.units.take(pa.array(many[unit])), pa.array(group)], _GROUP_KEY, 0)
+        order = hash_rows(
+            [self.units.take(pa.array(many[unit])), pa.array(group)], _GROUP_KEY, 0
+        )
         places = np.lexsort((group, order, unit))
         starts = np.flatnonzero(np.r_[True, np.diff(unit[places]) > 0])
-        rank = np.arange(len(places)) - np.repeat(starts, np.diff(np.r_[starts, len(places)]))
+        rank = np.arange(len(places)) - np.repeat(
+            starts, np.diff(np.r_[starts, len(places)])
+        )
         dropped = places[rank >= groups]
         touched[many[unit[dropped]], group[dropped]] = False
         return touched
@@ -111,7 +130,9 @@ class UnitCells:
 def _weighed(bins: Integers, weight: Floats, limit: Integers) -> Integers:
     """A unit's histogram, its mass within a group at most `limit` rows: each bin is rounded down."""
     found = np.floor(bins * weight * 2.0**BIN_BITS * (1 - 2.0**-50)).astype(np.int64)
-    exact = np.where(weight < 1, found, bins * 2**BIN_BITS * (weight > 0).astype(np.int64))
+    exact = np.where(
+        weight < 1, found, bins * 2**BIN_BITS * (weight > 0).astype(np.int64)
+    )
     over = exact.sum(axis=-1) > limit * 2**BIN_BITS
     exact[over] = 0  # cannot happen; were it to, the unit's bound holds all the same
     return exact
@@ -133,13 +154,21 @@ class UnitTotals(ABC):
         state = self.empty()
         for cells in chunks:
             for name, rows in self.vectors(cells).items():
-                high, low = rows >> 32, rows & (2**32 - 1)
-                state[name] = carry(state[name] + scaled(high.sum(axis=0), 32) + scaled(low.sum(axis=0), 0))
+                high = rows >> 32
+                low = rows & (2**32 - 1)
+                state[name] = carry(
+                    state[name]
+                    + scaled(high.sum(axis=0), 32)
+                    + scaled(low.sum(axis=0), 0)
+                )
         return state
 
     def empty(self) -> dict[str, Limbs]:
         """The totals of nobody."""
-        return {name: np.zeros((4, *shape), dtype=np.int64) for name, shape in self.shapes().items()}
+        return {
+            name: np.zeros((4, *shape), dtype=np.int64)
+            for name, shape in self.shapes().items()
+        }
 
 
 @dataclass(frozen=True)
@@ -156,12 +185,17 @@ class CellReader:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """Columns that must be scanned, the unit's first."""
-        return tuple(dict.fromkeys((self.unit, *(key.column for key in self.keys), *self.numbers)))
+        return tuple(
+            dict.fromkeys(
+                (self.unit, *(key.column for key in self.keys), *self.numbers)
+            )
+        )
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
         """Columns whose numbers are read; a row without one of them is left out."""
-        features, bins = (one.column for one in self.features), (one.column for one in self.bins)
+        features = (one.column for one in self.features)
+        bins = (one.column for one in self.bins)
         return tuple(dict.fromkeys((*features, *bins, *self.present)))
 
     @cached_property
@@ -186,19 +220,26 @@ class CellReader:
     def check(self, schema: pa.Schema) -> None:
         """Refuse missing columns and wrong types, by the schema alone; a column without any value has every type."""
         require_columns(schema, self.columns)
-        known = pa.schema([field for field in schema if not pa.types.is_null(field.type)])
+        known = pa.schema(
+            [field for field in schema if not pa.types.is_null(field.type)]
+        )
         if self.unit in known.names:
             require_unit(known, self.unit)
         for key in self.keys:
             if key.column in known.names:
                 key.check(known)
-        require_numbers(known, [column for column in self.numbers if column in known.names])
+        require_numbers(
+            known, [column for column in self.numbers if column in known.names]
+        )
 
     def chunks(self, batches: Batches) -> Iterator[UnitCells]:
         """All units of the table, some at a time: a table of more units than fit is read again for the next ones."""
-        per_unit = self.groups * (1 + self.width) + sum(self.groups * b.size for b in self.bins)
+        per_unit = self.groups * (1 + self.width) + sum(
+            self.groups * b.size for b in self.bins
+        )
         most = max(1, _CHUNK_CELLS // per_unit)
-        first, total = 0, 1
+        first = 0
+        total = 1
         known: pa.Array | None = None
         while first < total:
             fold = _Fold(self, first, most, known)
@@ -213,20 +254,39 @@ class CellReader:
 class _Fold:
     """The running cells of units number `first` to `first + most`, in the order in which units appear."""
 
-    def __init__(self, reader: CellReader, first: int, most: int, known: pa.Array | None) -> None:
-        self.reader, self.first, self.most = reader, first, most
-        self.known = pa.nulls(0, pa.string()) if known is None else known
+    def __init__(
+        self, reader: CellReader, first: int, most: int, known: pa.Array | None
+    ) -> None:
+        self.reader = reader
+        self.first = first
+        self.most = most
+        if known is None:
+            self.known = pa.nulls(0, pa.string())
+        else:
+            self.known = known
         self.begun = known is not None
         widths = [one.size for one in reader.bins]
         self.rows: Integers = np.zeros((0, reader.groups), dtype=np.int64)
-        self.features: list[Integers] = [np.zeros_like(self.rows) for _ in range(reader.width)]
-        self.bins: list[Integers] = [np.zeros((0, reader.groups, width), dtype=np.int64) for width in widths]
+        self.features: list[Integers] = [
+            np.zeros_like(self.rows) for _ in range(reader.width)
+        ]
+        self.bins: list[Integers] = [
+            np.zeros((0, reader.groups, width), dtype=np.int64) for width in widths
+        ]
         if self.begun:
             self._grow()
 
     def cells(self) -> UnitCells:
-        features = np.stack(self.features) if self.features else np.zeros((0, *self.rows.shape), dtype=np.int64)
-        return UnitCells(self.known.slice(self.first, len(self.rows)), self.rows, features, tuple(self.bins))
+        if self.features:
+            features = np.stack(self.features)
+        else:
+            features = np.zeros((0, *self.rows.shape), dtype=np.int64)
+        return UnitCells(
+            self.known.slice(self.first, len(self.rows)),
+            self.rows,
+            features,
+            tuple(self.bins),
+        )
 
     def add(self, table: pa.Table) -> None:
         reader = self.reader
@@ -235,15 +295,24 @@ class _Fold:
         kept = (unit >= self.first) & (unit < self.first + self.most)
         for key, size in zip(reader.keys, reader.sizes):
             cells = table.column(key.column).combine_chunks()
-            codes = np.full(len(unit), -1) if pa.types.is_null(cells.type) else key.codes(cells)
+            if pa.types.is_null(cells.type):
+                codes = np.full(len(unit), -1)
+            else:
+                codes = key.codes(cells)
             kept &= codes >= 0
             group = group * size + codes
-        cells = {name: numbers(table.column(name).combine_chunks()) for name in reader.numbers}
-        values = {name: np.asarray(column, dtype=np.float64) for name, column in cells.items()}
+        cells = {
+            name: numbers(table.column(name).combine_chunks())
+            for name in reader.numbers
+        }
+        values = {
+            name: np.asarray(column, dtype=np.float64) for name, column in cells.items()
+        }
         for column in values.values():
             kept &= np.isfinite(column)
         if not kept.all():
-            unit, group = unit[kept], group[kept]
+            unit = unit[kept]
+            group = group[kept]
             values = {name: column[kept] for name, column in values.items()}
         cell = (unit - self.first) * reader.groups + group
         np.add.at(self.rows.reshape(-1), cell, 1)
@@ -260,9 +329,12 @@ class _Fold:
             return np.full(len(column), -1, dtype=np.int64)
         encoded = column.dictionary_encode()
         if not self.begun:
-            self.known, self.begun = encoded.dictionary.slice(0, 0), True
+            self.known = encoded.dictionary.slice(0, 0)
+            self.begun = True
         local = pc.index_in(encoded.dictionary, value_set=self.known)
-        new = encoded.dictionary.filter(pc.and_(local.is_null(), encoded.dictionary.is_valid()))
+        new = encoded.dictionary.filter(
+            pc.and_(local.is_null(), encoded.dictionary.is_valid())
+        )
         if len(new):
             self.known = pa.concat_arrays([self.known, new])
             local = pc.index_in(encoded.dictionary, value_set=self.known)
@@ -276,7 +348,9 @@ class _Fold:
     def _grow(self) -> None:
         """Room for the units known now."""
         units = min(max(len(self.known) - self.first, 0), self.most)
-        self.rows, *self.features = (_room(one, units) for one in (self.rows, *self.features))
+        self.rows, *self.features = (
+            _room(one, units) for one in (self.rows, *self.features)
+        )
         self.bins = [_room(one, units) for one in self.bins]
 
 
@@ -295,12 +369,15 @@ def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         rows += batch.num_rows
         if rows >= _BATCH_ROWS:
             yield pa.Table.from_batches(pending)
-            pending, rows = [], 0
+            pending = []
+            rows = 0
     if pending:
         yield pa.Table.from_batches(pending)
 
 
-def units_per_value(batches: Iterable[pa.RecordBatch], per_unit: int) -> tuple[pa.Array, Integers]:
+def units_per_value(
+    batches: Iterable[pa.RecordBatch], per_unit: int
+) -> tuple[pa.Array, Integers]:
     """How many units have each value of the second column, the first naming units; private.
 
     Of each unit at most `per_unit` values count, those with the smallest public hash of unit and value.
@@ -308,23 +385,34 @@ def units_per_value(batches: Iterable[pa.RecordBatch], per_unit: int) -> tuple[p
     pairs = [table.rename_columns(["unit", "value"]) for table in _joined(batches)]
     if not pairs:
         return pa.nulls(0, pa.string()), np.zeros(0, dtype=np.int64)
-    if any(pa.types.is_null(kind) for kind in pairs[0].schema.types):  # a frame's column without any value
+    if any(
+        pa.types.is_null(kind) for kind in pairs[0].schema.types
+    ):  # a frame's column without any value
         return pa.nulls(0, pa.string()), np.zeros(0, dtype=np.int64)
     distinct = pa.concat_tables([_distinct(table) for table in pairs])
     distinct = _distinct(distinct).drop_null()
-    unit, value = (plain(distinct.column(name).combine_chunks()) for name in ("unit", "value"))
+    unit, value = (
+        plain(distinct.column(name).combine_chunks()) for name in ("unit", "value")
+    )
     codes = unit.dictionary_encode().indices.to_numpy(zero_copy_only=False)
     order = np.lexsort((hash_rows([unit, value], _GROUP_KEY, 0), codes))
     starts = np.flatnonzero(np.r_[True, np.diff(codes[order]) > 0][: len(order)])
     rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
     encoded = value.take(pa.array(order[rank < per_unit])).dictionary_encode()
-    counts = np.bincount(encoded.indices.to_numpy(zero_copy_only=False), minlength=len(encoded.dictionary))
+    counts = np.bincount(
+        encoded.indices.to_numpy(zero_copy_only=False),
+        minlength=len(encoded.dictionary),
+    )
     return encoded.dictionary, counts.astype(np.int64)
 
 
 def _distinct(table: pa.Table) -> pa.Table:
     columns = [plain(column.combine_chunks()) for column in table.columns]
-    return pa.table(columns, names=table.column_names).group_by(table.column_names).aggregate([])
+    return (
+        pa.table(columns, names=table.column_names)
+        .group_by(table.column_names)
+        .aggregate([])
+    )
 
 
 def require_unit(schema: pa.Schema, unit: str) -> None:
@@ -332,4 +420,6 @@ def require_unit(schema: pa.Schema, unit: str) -> None:
     require_columns(schema, [unit])
     kind = schema.field(unit).type
     if not (is_identifier(kind) or pa.types.is_null(kind)):
-        raise SchemaError(f"the unit {unit!r} must be a column of text or integers. Got {kind}.")
+        raise SchemaError(
+            f"the unit {unit!r} must be a column of text or integers. Got {kind}."
+        )

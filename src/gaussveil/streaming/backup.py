@@ -45,10 +45,14 @@ class Backup:
     sums: dict[str, str] = field(default_factory=dict)
 
 
-def write_backup(target: Path, ledger: Path | None, meters: Path | None, state: Path | None = None) -> Backup:
+def write_backup(
+    target: Path, ledger: Path | None, meters: Path | None, state: Path | None = None
+) -> Backup:
     """Write an archive of a ledger, of a gateway, or of both."""
     if ledger is None and meters is None:
-        raise ParameterError("a backup must be of a ledger or of meters: name one of them")
+        raise ParameterError(
+            "a backup must be of a ledger or of meters: name one of them"
+        )
     made = Backup(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
     files: dict[str, bytes] = {}
     if ledger is not None:
@@ -58,22 +62,34 @@ def write_backup(target: Path, ledger: Path | None, meters: Path | None, state: 
     if meters is not None:
         read_meters(meters)
         files["meters.json"] = meters.read_bytes()
-        folder = meters.with_suffix(".state") if state is None else state
+        if state is None:
+            folder = meters.with_suffix(".state")
+        else:
+            folder = state
         if StreamState.exists(folder):
             copied = _state_copy(folder)
             files.update({f"state/{name}": body for name, body in copied.items()})
             made.state = str(json.loads(copied["state.json"])["state"])
     made.sums = {name: hashlib.sha256(body).hexdigest() for name, body in files.items()}
     manifest = {"format": FORMAT, "version": VERSION, **vars(made)}
-    with replacing(target, PRIVATE) as stream, tarfile.open(fileobj=stream, mode="w") as archive:
-        for name, body in {"manifest.json": json.dumps(manifest, indent=1).encode(), **files}.items():
+    with (
+        replacing(target, PRIVATE) as stream,
+        tarfile.open(fileobj=stream, mode="w") as archive,
+    ):
+        for name, body in {
+            "manifest.json": json.dumps(manifest, indent=1).encode(),
+            **files,
+        }.items():
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(body), PRIVATE
+            entry.size = len(body)
+            entry.mode = PRIVATE
             archive.addfile(entry, io.BytesIO(body))
     return made
 
 
-def verify_backup(archive: Path, certificates: Iterable[Path] = (), ledger: Path | None = None) -> Backup:
+def verify_backup(
+    archive: Path, certificates: Iterable[Path] = (), ledger: Path | None = None
+) -> Backup:
     """Check sums, the ledger's chain, and the state; that certificates are in it, and that `ledger` has only grown."""
     backup, files = _read(archive)
     with tempfile.TemporaryDirectory(prefix="gaussveil-restore-") as name:
@@ -82,7 +98,11 @@ def verify_backup(archive: Path, certificates: Iterable[Path] = (), ledger: Path
         if "ledger" in files:
             copy = Ledger(place / "ledger")
             copy.check()
-            missing = [path for path in certificates if copy.entry(Certificate.read(path).release_id) is None]
+            missing = [
+                path
+                for path in certificates
+                if copy.entry(Certificate.read(path).release_id) is None
+            ]
             if missing:
                 raise AssumptionError(
                     f"{len(missing)} certificates are of debits that the backup does not know, {missing[0].name} among "
@@ -93,7 +113,9 @@ def verify_backup(archive: Path, certificates: Iterable[Path] = (), ledger: Path
         if backup.state:
             read_state(place / "state")
     if ledger is not None and backup.ledger_head not in _heads(ledger):
-        raise AssumptionError("the ledger in use does not continue the one in the backup: one of them was rolled back.")
+        raise AssumptionError(
+            "the ledger in use does not continue the one in the backup: one of them was rolled back."
+        )
     return backup
 
 
@@ -101,13 +123,18 @@ def restore_backup(archive: Path, folder: Path, *, moved: bool = False) -> Backu
     """Unpack a verified archive into a new folder; `moved`: nothing was debited or answered since it was made."""
     backup = verify_backup(archive)
     if folder.exists() and any(folder.iterdir()):
-        raise ParameterError(f"the folder to restore to must be new or empty. Got {str(folder)!r}.")
+        raise ParameterError(
+            f"the folder to restore to must be new or empty. Got {str(folder)!r}."
+        )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _, files = _read(archive)
     _unpack(files, folder)
     if backup.state:
         (folder / "state").rename(folder / "meters.state")
-        mark = backup.state if moved else f"{RESTORED} {backup.made}"
+        if moved:
+            mark = backup.state
+        else:
+            mark = f"{RESTORED} {backup.made}"
         write_whole(mark_beside(folder / "meters.json"), mark, PRIVATE)
     return backup
 
@@ -118,7 +145,9 @@ def _ledger_copy(ledger: Path) -> bytes:
         raise SourceError(f"{ledger}: there is no such ledger")
     with tempfile.TemporaryDirectory(prefix="gaussveil-backup-") as name:
         with contextlib.closing(sqlite3.connect(Path(name) / "ledger")) as copy:
-            with contextlib.closing(sqlite3.connect(f"{ledger.absolute().as_uri()}?mode=ro", uri=True)) as source:
+            with contextlib.closing(
+                sqlite3.connect(f"{ledger.absolute().as_uri()}?mode=ro", uri=True)
+            ) as source:
                 source.backup(copy)
             copy.execute("PRAGMA journal_mode=DELETE")
         return (Path(name) / "ledger").read_bytes()
@@ -131,24 +160,42 @@ def _state_copy(folder: Path) -> dict[str, bytes]:
             head = (folder / "state.json").read_bytes()
             number = json.loads(head)["generation"]
             names = (f"committed-{number}", f"arrays-{number}.npz", f"log-{number}")
-            return {"state.json": head, **{name: (folder / name).read_bytes() for name in names}}
+            return {
+                "state.json": head,
+                **{name: (folder / name).read_bytes() for name in names},
+            }
         except FileNotFoundError:  # a checkpoint came between
             continue
-    raise SourceError(f"the state in {folder} cannot be copied: it changes too fast or is damaged")
+    raise SourceError(
+        f"the state in {folder} cannot be copied: it changes too fast or is damaged"
+    )
 
 
 def _head(ledger: bytes) -> tuple[int, str]:
     connection = sqlite3.connect(":memory:")
     with contextlib.closing(connection):
         connection.deserialize(ledger)
-        row = connection.execute("SELECT seq, chain FROM events ORDER BY seq DESC LIMIT 1").fetchone()
-    return (0, "") if row is None else (int(row[0]), str(row[1]))
+        row = connection.execute(
+            "SELECT seq, chain FROM events ORDER BY seq DESC LIMIT 1"
+        ).fetchone()
+    if row is None:
+        return (0, "")
+    return (int(row[0]), str(row[1]))
 
 
 def _heads(ledger: Path) -> set[str]:
     address = f"{ledger.absolute().as_uri()}?mode=ro"
-    with translated(ledger), contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
-        return {"", *(str(chain) for (chain,) in connection.execute("SELECT chain FROM events"))}
+    with (
+        translated(ledger),
+        contextlib.closing(sqlite3.connect(address, uri=True)) as connection,
+    ):
+        return {
+            "",
+            *(
+                str(chain)
+                for (chain,) in connection.execute("SELECT chain FROM events")
+            ),
+        }
 
 
 def _read(archive: Path) -> tuple[Backup, dict[str, bytes]]:
@@ -156,7 +203,10 @@ def _read(archive: Path) -> tuple[Backup, dict[str, bytes]]:
     try:
         with tarfile.open(archive, mode="r:") as opened:
             for entry in opened:
-                content = opened.extractfile(entry) if entry.isfile() and entry.size <= LARGEST_MEMBER else None
+                if entry.isfile() and entry.size <= LARGEST_MEMBER:
+                    content = opened.extractfile(entry)
+                else:
+                    content = None
                 if content is None or not _plain(entry.name):
                     raise FormatError(f"{archive}: not a backup of ours")
                 files[entry.name] = content.read()
@@ -168,7 +218,9 @@ def _read(archive: Path) -> tuple[Backup, dict[str, bytes]]:
     except FormatError:
         raise
     except (tarfile.TarError, EOFError, ValueError, KeyError, TypeError) as error:
-        raise FormatError(f"{archive}: is damaged or no backup ({type(error).__name__})") from None
+        raise FormatError(
+            f"{archive}: is damaged or no backup ({type(error).__name__})"
+        ) from None
     if sums != backup.sums:
         raise FormatError(f"{archive}: is damaged: the sums of its files are others")
     return backup, files
@@ -176,7 +228,11 @@ def _read(archive: Path) -> tuple[Backup, dict[str, bytes]]:
 
 def _plain(name: str) -> bool:
     parts = name.split("/")
-    return len(parts) <= 2 and parts[:-1] in ([], ["state"]) and parts[-1].replace("-", "").replace(".", "").isalnum()
+    return (
+        len(parts) <= 2
+        and parts[:-1] in ([], ["state"])
+        and parts[-1].replace("-", "").replace(".", "").isalnum()
+    )
 
 
 def _unpack(files: Mapping[str, bytes], folder: Path) -> None:

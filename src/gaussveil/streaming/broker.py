@@ -17,17 +17,28 @@ LONGEST_DELAY = 30.0
 class BrokerGateway:
     """A gateway on a broker; `start`, then `stop`. Reconnects by itself and goes on where it was."""
 
-    def __init__(self, gateway: MessageGateway, broker: Broker, *, take_over: bool = False) -> None:
-        self.gateway, self.broker = gateway, broker
+    def __init__(
+        self, gateway: MessageGateway, broker: Broker, *, take_over: bool = False
+    ) -> None:
+        self.gateway = gateway
+        self.broker = broker
         self.failure: Exception | None = None
-        self.connected, self.connections = False, 0
+        self.connected = False
+        self.connections = 0
         self.backlog = 0  # messages that arrived and are not answered, and answers that the broker has not taken
-        self._delay, self._take_over = 1.0, take_over
-        self._ready, self._stopping, self._stopped = (threading.Event() for _ in range(3))
-        self._worker = threading.Thread(target=self._work, name="gaussveil gateway", daemon=True)
+        self._delay = 1.0
+        self._take_over = take_over
+        self._ready, self._stopping, self._stopped = (
+            threading.Event() for _ in range(3)
+        )
+        self._worker = threading.Thread(
+            target=self._work, name="gaussveil gateway", daemon=True
+        )
 
     _connect: Callable[[], None]
-    _exchange: Callable[[], bool]  # read, answer and write once; whether the connection is still there
+    _exchange: Callable[
+        [], bool
+    ]  # read, answer and write once; whether the connection is still there
     _close: Callable[[], None]
 
     def start(self, timeout: float = 30.0) -> None:
@@ -37,7 +48,9 @@ class BrokerGateway:
         ready = self._ready.wait(timeout)
         if self.failure is not None or not ready:
             self.stop()
-            raise self.failure or SourceError("the broker did not accept the subscription.")
+            raise self.failure or SourceError(
+                "the broker did not accept the subscription."
+            )
 
     def stop(self) -> None:
         """Answer what has arrived, then disconnect."""
@@ -75,14 +88,21 @@ class BrokerGateway:
                     self.connected = self._exchange()
                 elif not self._stopping.wait(self._delay):
                     self._delay = min(2 * self._delay, LONGEST_DELAY)
-                    with suppress(OSError, SourceError, ParameterError):  # a broker may restart: tried again later
+                    with suppress(
+                        OSError, SourceError, ParameterError
+                    ):  # a broker may restart: tried again later
                         self._link()
             done = True
-        except (OSError, GaussveilError) as error:  # the log cannot be written, or the broker refuses for good
+        except (
+            OSError,
+            GaussveilError,
+        ) as error:  # the log cannot be written, or the broker refuses for good
             self.failure = error
         finally:
             if not done and self.failure is None:
-                self.failure = SourceError("the gateway's worker broke down; see its traceback. Nothing is answered.")
+                self.failure = SourceError(
+                    "the gateway's worker broke down; see its traceback. Nothing is answered."
+                )
             self._close()
             self.connected = False
             self._ready.set()

@@ -37,7 +37,10 @@ def answer_bundle(
     readings: Mapping[str, list[Reading]],
 ) -> tuple[bytes, list[tuple[str, Answer]]]:
     """The new state and the answers, by meter; meters that nobody knows are left out."""
-    states = {} if stored is None else unpack_states(stored)
+    if stored is None:
+        states = {}
+    else:
+        states = unpack_states(stored)
     answers = []
     for name in sorted(readings):
         if name in meters:
@@ -59,15 +62,21 @@ def pack_states(states: Mapping[str, bytes]) -> bytes:
 def unpack_states(packed: bytes) -> dict[str, bytes]:
     """Inverse of `pack_states`."""
     if packed[: len(MARK)] != MARK:
-        raise FormatError("the state of some meters is of another version. Start anew with a reset.")
+        raise FormatError(
+            "the state of some meters is of another version. Start anew with a reset."
+        )
     states: dict[str, bytes] = {}
     position = len(MARK)
     while position < len(packed):
         head = packed[position : position + LENGTHS.size]
-        name_size, state_size = LENGTHS.unpack(head) if len(head) == LENGTHS.size else (0, len(packed))
+        name_size, state_size = (
+            LENGTHS.unpack(head) if len(head) == LENGTHS.size else (0, len(packed))
+        )
         start = position + LENGTHS.size + name_size
         position = start + state_size
         if position > len(packed):
-            raise FormatError("the state of some meters is damaged. Start anew with a reset.")
+            raise FormatError(
+                "the state of some meters is damaged. Start anew with a reset."
+            )
         states[packed[start - name_size : start].decode()] = packed[start:position]
     return states

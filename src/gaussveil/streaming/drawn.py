@@ -14,8 +14,12 @@ from numpy.typing import NDArray
 from gaussveil.typing import Floats, Integers
 
 REGISTERS = 3
-REGISTER = np.dtype([("meter", "<u4"), ("number", "<u4"), ("sequence", "<i8"), ("output", "<i8")])
-HEAD = struct.Struct("<4sIIIII")  # mark, restart, meters, readings of each, closed registers, depth and reach
+REGISTER = np.dtype(
+    [("meter", "<u4"), ("number", "<u4"), ("sequence", "<i8"), ("output", "<i8")]
+)
+HEAD = struct.Struct(
+    "<4sIIIII"
+)  # mark, restart, meters, readings of each, closed registers, depth and reach
 CHECKSUM = struct.Struct("<I")
 MARK = b"GVF2"
 DEEP = 1 << 16
@@ -44,9 +48,19 @@ class Drawn:
         meters, count = self.outputs.shape
         depth = len(self.states) * DEEP + len(self.past)
         head = HEAD.pack(MARK, self.restart, meters, count, self.registers.size, depth)
-        arrays = (self.rows, self.first, self.outputs, self.states, self.past, self.sums)
+        arrays = (
+            self.rows,
+            self.first,
+            self.outputs,
+            self.states,
+            self.past,
+            self.sums,
+        )
         kinds = ("<i8", "<i8", "<i8", "<f8", "<i8", "<i8")
-        parts = [np.ascontiguousarray(array, kind).tobytes() for array, kind in zip(arrays, kinds)]
+        parts = [
+            np.ascontiguousarray(array, kind).tobytes()
+            for array, kind in zip(arrays, kinds)
+        ]
         body = b"".join((head, *parts, self.registers.tobytes()))
         return body + CHECKSUM.pack(zlib.crc32(body))
 
@@ -72,7 +86,14 @@ def _frame_at(body: bytes, position: int) -> tuple[int, Drawn] | None:
         return None
     mark, restart, meters, count, closed, deep = HEAD.unpack_from(body, position)
     depth, reach = divmod(deep, DEEP)
-    shapes = ((meters,), (meters,), (meters, count), (depth, meters), (reach, meters), (REGISTERS, meters))
+    shapes = (
+        (meters,),
+        (meters,),
+        (meters, count),
+        (depth, meters),
+        (reach, meters),
+        (REGISTERS, meters),
+    )
     kinds = ("<i8", "<i8", "<i8", "<f8", "<i8", "<i8")
     sizes = [int(np.prod(shape, dtype=object)) * 8 for shape in shapes]
     start = position + HEAD.size
@@ -87,4 +108,6 @@ def _frame_at(body: bytes, position: int) -> tuple[int, Drawn] | None:
         start += size
     rows, first, outputs, states, past, sums = arrays
     registers = np.frombuffer(body, REGISTER, closed, start)
-    return end + CHECKSUM.size, Drawn(bool(restart), rows, first, outputs, states, past, sums, registers)
+    return end + CHECKSUM.size, Drawn(
+        bool(restart), rows, first, outputs, states, past, sums, registers
+    )

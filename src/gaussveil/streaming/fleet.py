@@ -28,7 +28,14 @@ from gaussveil.files import PRIVATE, write_whole
 from gaussveil.mechanisms.meter_fleet import MeterFleet
 from gaussveil.mechanisms.running_total.total import FORMAT as TOTAL_FORMAT
 from gaussveil.mechanisms.running_total.total import RunningTotal
-from gaussveil.streaming.gateway import COUNTED, LARGEST_SEQUENCE, REASONS, Answer, Message, MessageGateway
+from gaussveil.streaming.gateway import (
+    COUNTED,
+    LARGEST_SEQUENCE,
+    REASONS,
+    Answer,
+    Message,
+    MessageGateway,
+)
 from gaussveil.streaming.mark import Mark
 from gaussveil.streaming.meters import check_name
 from gaussveil.streaming.state import HeldState
@@ -76,7 +83,12 @@ class FleetGateway(MessageGateway):
     ) -> None:
         """Begin with a `fleet`, its `meters` and a `name`, or without them go on from the folder."""
         # Who has sent nothing counts as missing, and a sum goes out without him; rows are known once there is a fleet.
-        super().__init__({}, _FleetState(Path(folder)), longest_jump=longest_jump, missing="substitute")
+        super().__init__(
+            {},
+            _FleetState(Path(folder)),
+            longest_jump=longest_jump,
+            missing="substitute",
+        )
         self._file = self.state.folder / "fleet.json"
         self._mark = self.state.folder.with_name(self.state.folder.name + ".started")
         self._saves = 0
@@ -86,7 +98,9 @@ class FleetGateway(MessageGateway):
             if not self._file.exists():
                 self._begin(fleet, meters, name, patience)
             elif fleet is not None:
-                raise SourceError(f"{folder} holds a fleet: leave the new one out, or name another folder.")
+                raise SourceError(
+                    f"{folder} holds a fleet: leave the new one out, or name another folder."
+                )
             else:
                 self._load()
         except BaseException:
@@ -94,16 +108,26 @@ class FleetGateway(MessageGateway):
             raise
         self._handed_over = self._confirmed
 
-    def _begin(self, fleet: MeterFleet | RunningTotal | None, meters: Sequence[str], name: str, patience: int) -> None:
+    def _begin(
+        self,
+        fleet: MeterFleet | RunningTotal | None,
+        meters: Sequence[str],
+        name: str,
+        patience: int,
+    ) -> None:
         if fleet is None or not meters or len(set(meters)) != len(meters):
-            raise SourceError("the folder holds no fleet yet: give one, and its meters, each name once.")
+            raise SourceError(
+                "the folder holds no fleet yet: give one, and its meters, each name once."
+            )
         for one in (*meters, name):
             check_name(one)
         self.name, self.patience = name, checks.whole("patience", patience)
         self.fleet: MeterFleet | RunningTotal = fleet
         self.state.identity, self._confirmed = os.urandom(16).hex(), 0
         fleet.hold(0)
-        self.state.mark = Mark.claim(self._mark, self.state.identity, (0, 0), anew=False, fresh=True)
+        self.state.mark = Mark.claim(
+            self._mark, self.state.identity, (0, 0), anew=False, fresh=True
+        )
         self._rows = {meter: row for row, meter in enumerate(meters)}
         fleet.open()
         self._save()
@@ -113,7 +137,9 @@ class FleetGateway(MessageGateway):
         if not messages:
             return []
         taken = [self._examined(message) for message in messages]
-        rows, sequences, values = (np.concatenate([part[k] for part in taken]) for k in range(3))
+        rows, sequences, values = (
+            np.concatenate([part[k] for part in taken]) for k in range(3)
+        )
         answers = [Answer(self.name) for _ in messages]
         runs = self.take(rows.astype(np.int64), sequences.astype(np.int64), values)
         if runs is not None:
@@ -121,24 +147,36 @@ class FleetGateway(MessageGateway):
             answers[-1].end = runs[0] + len(runs[1])
         return answers
 
-    def take(self, rows: Integers, sequences: Integers, values: Floats) -> tuple[int, Floats] | None:
+    def take(
+        self, rows: Integers, sequences: Integers, values: Floats
+    ) -> tuple[int, Floats] | None:
         """Count readings of meters by their row; the first period and the sums of those that were closed, if any."""
         if self.broken:
-            raise SourceError("an earlier group could not be kept. Restart: the fleet continues from its folder.")
+            raise SourceError(
+                "an earlier group could not be kept. Restart: the fleet continues from its folder."
+            )
         index = self.fleet.index
-        near = (sequences >= index) & (sequences <= max(self._newest, index) + self.longest_jump)
+        near = (sequences >= index) & (
+            sequences <= max(self._newest, index) + self.longest_jump
+        )
         near &= sequences < self.fleet.design_.sample_limit
         self.counters["late"] += int(np.count_nonzero(sequences < index))
-        self.counters["malformed_jump"] += int(np.count_nonzero(~near & (sequences >= index)))
+        self.counters["malformed_jump"] += int(
+            np.count_nonzero(~near & (sequences >= index))
+        )
         for period in np.unique(sequences[near]).tolist():
-            chosen = np.flatnonzero(near & (sequences == period))[::-1]  # of two the first is written last
+            chosen = np.flatnonzero(near & (sequences == period))[
+                ::-1
+            ]  # of two the first is written last
             table = self._open.setdefault(period, np.full(len(self._rows), np.nan))
             fresh = np.isnan(table[rows[chosen]])
             self.counters["repeated"] += int(np.count_nonzero(~fresh))
             table[rows[chosen[fresh]]] = values[chosen[fresh]]
             self._newest = max(self._newest, period)
         self.broken = True  # until it is on the disk
-        first = max(self._confirmed, self._handed_over)  # what nobody has taken yet is said again
+        first = max(
+            self._confirmed, self._handed_over
+        )  # what nobody has taken yet is said again
         closing = range(index, self._newest - self.patience + 1)
         if closing:
             self._close(closing)
@@ -146,14 +184,18 @@ class FleetGateway(MessageGateway):
             self._save()
         self.broken = False
         sums = self.fleet.released(first)
-        return (first, sums) if sums.size else None
+        if sums.size:
+            return (first, sums)
+        return None
 
     def _close(self, periods: range) -> None:
         none = np.full(len(self._rows), np.nan)
         for period in periods:  # one by one: a long gap would not fit into memory
             table = self._open.pop(period, none)
             missing = int(np.count_nonzero(np.isnan(table)))
-            self.counters.update(accepted=table.size - missing, substituted=missing, periods=1)
+            self.counters.update(
+                accepted=table.size - missing, substituted=missing, periods=1
+            )
             self.fleet.push_many(table[None, :])
 
     def serve_spark(self, readings: DataFrame, target: str | os.PathLike[str]) -> Any:
@@ -165,14 +207,24 @@ class FleetGateway(MessageGateway):
         place.mkdir(parents=True, exist_ok=True)
 
         def batch(frame: DataFrame, number: int) -> None:
-            found: Any = frame.select("meter", "seq", "kw").where("meter IS NOT NULL AND seq IS NOT NULL").toPandas()
+            found: Any = (
+                frame.select("meter", "seq", "kw")
+                .where("meter IS NOT NULL AND seq IS NOT NULL")
+                .toPandas()
+            )
             rows = found["meter"].map(self._rows)
             known = rows.notna().to_numpy()
             self.counters["unknown"] += int(np.count_nonzero(~known))
-            taken = (rows[known].to_numpy(np.int64), found["seq"][known].to_numpy(np.int64))
+            taken = (
+                rows[known].to_numpy(np.int64),
+                found["seq"][known].to_numpy(np.int64),
+            )
             runs = self.take(*taken, found["kw"][known].to_numpy(np.float64))
             if runs is not None:
-                lines = [{"fleet": self.name, "seq": runs[0] + k, "kw": kw} for k, kw in enumerate(runs[1].tolist())]
+                lines = [
+                    {"fleet": self.name, "seq": runs[0] + k, "kw": kw}
+                    for k, kw in enumerate(runs[1].tolist())
+                ]
                 body = "".join(json.dumps(line) + "\n" for line in lines)
                 write_whole(place / f"{runs[0]:012d}.json", body)
                 self._confirm(runs[0], runs[0] + len(lines))
@@ -188,7 +240,9 @@ class FleetGateway(MessageGateway):
     def _confirm(self, first: int, end: int) -> None:
         if first <= self._confirmed:  # never past a sum that was not delivered
             self._confirmed = max(self._confirmed, end)
-            self.fleet.hold(self._confirmed)  # on the disk with the next group: sent twice at worst
+            self.fleet.hold(
+                self._confirmed
+            )  # on the disk with the next group: sent twice at worst
 
     def hand_over(self, answer: Answer) -> None:
         """Its sums are not said again before the next start."""
@@ -199,7 +253,10 @@ class FleetGateway(MessageGateway):
 
     def health(self) -> dict[str, int]:
         """What happened so far, in counts; the owner's alone, as they tell how many readings were missing."""
-        reasons = {f"malformed_{reason}": self.counters[f"malformed_{reason}"] for reason in REASONS}
+        reasons = {
+            f"malformed_{reason}": self.counters[f"malformed_{reason}"]
+            for reason in REASONS
+        }
         return {
             "meters": len(self._rows),
             **{name: self.counters[name] for name in COUNTS},
@@ -219,7 +276,11 @@ class FleetGateway(MessageGateway):
             self.refuse("range")
             count = 0
         numbers = int(bool(count)) * message.sequence + np.arange(count)
-        return np.full(count, row), numbers, np.asarray(message.values[:count], np.float64)
+        return (
+            np.full(count, row),
+            numbers,
+            np.asarray(message.values[:count], np.float64),
+        )
 
     def _save(self) -> None:
         self._saves += 1
@@ -231,7 +292,10 @@ class FleetGateway(MessageGateway):
             "meters": list(self._rows),
             "newest": self._newest,
             "confirmed": self._confirmed,
-            "open": {str(period): base64.b64encode(table.tobytes()).decode() for period, table in self._open.items()},
+            "open": {
+                str(period): base64.b64encode(table.tobytes()).decode()
+                for period, table in self._open.items()
+            },
             "fleet": self.fleet.to_record(),
         }
         write_whole(self._file, json.dumps(record, allow_nan=False), PRIVATE)
@@ -240,17 +304,37 @@ class FleetGateway(MessageGateway):
 
     def _load(self) -> None:
         try:
-            record: Any = parse_json(self._file.read_text(encoding="utf-8"), "the fleet")
-            kind = RunningTotal if record["fleet"].get("format") == TOTAL_FORMAT else MeterFleet
+            record: Any = parse_json(
+                self._file.read_text(encoding="utf-8"), "the fleet"
+            )
+            kind = (
+                RunningTotal
+                if record["fleet"].get("format") == TOTAL_FORMAT
+                else MeterFleet
+            )
             self.fleet = kind.from_record(record["fleet"])
             self.name, self.patience = str(record["name"]), int(record["patience"])
-            self.state.identity, self._confirmed = str(record["identity"]), int(record["confirmed"])
+            self.state.identity, self._confirmed = (
+                str(record["identity"]),
+                int(record["confirmed"]),
+            )
             self.fleet.hold(self._confirmed)
             self._rows = {str(meter): row for row, meter in enumerate(record["meters"])}
-            self._newest, self._saves = int(record["newest"]), int(record.get("saves", 0))
+            self._newest, self._saves = (
+                int(record["newest"]),
+                int(record.get("saves", 0)),
+            )
             for period, table in record["open"].items():
-                self._open[int(period)] = np.frombuffer(base64.b64decode(table)).reshape(len(self._rows)).copy()
+                self._open[int(period)] = (
+                    np.frombuffer(base64.b64decode(table))
+                    .reshape(len(self._rows))
+                    .copy()
+                )
         except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"{self._file} is not the state of a fleet: {type(error).__name__}") from error
+            raise FormatError(
+                f"{self._file} is not the state of a fleet: {type(error).__name__}"
+            ) from error
         fresh = self._saves == 0  # of an earlier version, which made no mark
-        self.state.mark = Mark.claim(self._mark, self.state.identity, (self._saves, 0), anew=False, fresh=fresh)
+        self.state.mark = Mark.claim(
+            self._mark, self.state.identity, (self._saves, 0), anew=False, fresh=fresh
+        )

@@ -34,14 +34,25 @@ ONLY_SPARK_READS = (".bz2", ".deflate", ".lz4", ".snappy", ".xz", ".zst")
 OTHER_TEXT = {"charset", "comment", "encoding", "linesep", "multiline", "quote"}
 
 
-def folder_readings(session: SparkSession, folder: str, kind: str, options: Mapping[str, str]) -> DataFrame:
+def folder_readings(
+    session: SparkSession, folder: str, kind: str, options: Mapping[str, str]
+) -> DataFrame:
     """A streaming frame of the readings in files that are moved into a folder; options are Spark's own."""
     # Last, so that no option given undoes it: what cannot be read is missing, not quoted by an error.
-    reader = session.readStream.format(kind).options(**options).option("mode", "PERMISSIVE")
+    reader = (
+        session.readStream.format(kind).options(**options).option("mode", "PERMISSIVE")
+    )
     if kind != "csv":
         return reader.schema(TYPED).load(folder)
-    found = reader.schema(f"{TEXTS}, more string").option("header", "false").load(folder)
-    placed = found.selectExpr(*COLUMNS, "more", "_metadata.file_path AS file", "_metadata.file_block_start AS start")
+    found = (
+        reader.schema(f"{TEXTS}, more string").option("header", "false").load(folder)
+    )
+    placed = found.selectExpr(
+        *COLUMNS,
+        "more",
+        "_metadata.file_path AS file",
+        "_metadata.file_block_start AS start",
+    )
     return placed.mapInArrow(_after_headers, TEXTS)
 
 
@@ -53,11 +64,17 @@ def check_files(folder: str, kind: str, options: Mapping[str, str]) -> None:
         for file in files:
             _check_parquet(file)
     elif OTHER_TEXT.isdisjoint(asked) and kind == "csv":
-        separator = (asked.get("sep") or asked.get("delimiter") or ",").replace("\\t", "\t")
+        separator = (asked.get("sep") or asked.get("delimiter") or ",").replace(
+            "\\t", "\t"
+        )
         for file in files:
             for line in _lines(file, 1):
-                if not _is_header(line.decode(errors="replace").strip().split(separator)):
-                    raise SourceError(f"{file}: must begin with a line that names meter, seq, kw, in this order")
+                if not _is_header(
+                    line.decode(errors="replace").strip().split(separator)
+                ):
+                    raise SourceError(
+                        f"{file}: must begin with a line that names meter, seq, kw, in this order"
+                    )
     elif OTHER_TEXT.isdisjoint(asked):
         _check_json(files)
 
@@ -66,9 +83,13 @@ def _check_parquet(file: str) -> None:
     try:
         names = {name.lower() for name in pq.read_schema(file).names}
     except (pa.ArrowException, OSError):
-        raise SourceError(f"{file}: is no whole Parquet file; --format names the format of the files") from None
+        raise SourceError(
+            f"{file}: is no whole Parquet file; --format names the format of the files"
+        ) from None
     if missing := [name for name in COLUMNS if name not in names]:
-        raise SourceError(f"{file}: has no column {', '.join(missing)}; files of readings have meter, seq and kw")
+        raise SourceError(
+            f"{file}: has no column {', '.join(missing)}; files of readings have meter, seq and kw"
+        )
 
 
 def _check_json(files: Sequence[str]) -> None:
@@ -78,10 +99,14 @@ def _check_json(files: Sequence[str]) -> None:
         lines = list(_lines(file, MOST_LINES))
         records = [record for record in map(_parsed, lines) if isinstance(record, dict)]
         if lines and not any(record.keys() >= {"meter", "seq"} for record in records):
-            raise SourceError(f"{file}: has no JSON line with meter and seq; --format names the format of the files")
+            raise SourceError(
+                f"{file}: has no JSON line with meter and seq; --format names the format of the files"
+            )
         names.update(name for record in records for name in record)
     if names and "kw" not in names:
-        raise SourceError("no reading in the folder has a kw: every one of them would count as missing")
+        raise SourceError(
+            "no reading in the folder has a kw: every one of them would count as missing"
+        )
 
 
 def _after_headers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -89,14 +114,20 @@ def _after_headers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     begun: set[str] = set()
     for batch in batches:
         keep = [True] * batch.num_rows
-        beginning = pc.if_else(pc.equal(batch.column("start"), 0), batch.column("file"), None)
+        beginning = pc.if_else(
+            pc.equal(batch.column("start"), 0), batch.column("file"), None
+        )
         for file in pc.unique(beginning).drop_null().to_pylist():
             if file not in begun:
                 begun.add(file)
                 first = pc.index(beginning, file).as_py()
-                *cells, more = [batch.column(name)[first].as_py() for name in (*COLUMNS, "more")]
+                *cells, more = [
+                    batch.column(name)[first].as_py() for name in (*COLUMNS, "more")
+                ]
                 if not _is_header(cells) or more is not None:
-                    raise SourceError("a CSV file of readings must begin with a line that names meter, seq, kw")
+                    raise SourceError(
+                        "a CSV file of readings must begin with a line that names meter, seq, kw"
+                    )
                 keep[first] = False
         yield batch.select(list(COLUMNS)).filter(pa.array(keep, pa.bool_()))
 
@@ -110,7 +141,11 @@ def _files(folder: str) -> list[str]:
     found: list[str] = []
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(("_", "."))]
-        found += [os.path.join(place, name) for name in names if not name.startswith(("_", "."))]
+        found += [
+            os.path.join(place, name)
+            for name in names
+            if not name.startswith(("_", "."))
+        ]
     return sorted(found, key=os.path.getmtime, reverse=True)[:MOST_FILES]
 
 
@@ -118,7 +153,11 @@ def _lines(file: str, count: int) -> Iterator[bytes]:
     """So many lines that are not empty; none of a file that only Spark can unpack."""
     if file.lower().endswith(ONLY_SPARK_READS):
         return
-    with cast(BinaryIO, gzip.open(file)) if file.endswith(".gz") else open(file, "rb") as stream:
+    with (
+        cast(BinaryIO, gzip.open(file))
+        if file.endswith(".gz")
+        else open(file, "rb") as stream
+    ):
         while count and (line := stream.readline(LONGEST_LINE)):
             if line.strip():
                 count -= 1

@@ -18,7 +18,11 @@ from typing import Literal
 import numpy as np
 
 from gaussveil.errors import SourceError
-from gaussveil.mechanisms.meter_stream.registers import Energy, register_noise, window_sums
+from gaussveil.mechanisms.meter_stream.registers import (
+    Energy,
+    register_noise,
+    window_sums,
+)
 from gaussveil.noise import DiscreteGaussian, Generator, default_generator
 from gaussveil.noise.stream_filter import to_steps
 from gaussveil.streaming.drawn import REGISTER, Drawn, Registers
@@ -30,7 +34,15 @@ from gaussveil.typing import Floats, Integers
 LONGEST_GAP = 288
 LONGEST_JUMP = 1 << 15  # 113 days of five minutes
 LARGEST_SEQUENCE = 2**62
-COUNTED = ("accepted", "substituted", "repeated", "late", "unknown", "restarts", "delivered")
+COUNTED = (
+    "accepted",
+    "substituted",
+    "repeated",
+    "late",
+    "unknown",
+    "restarts",
+    "delivered",
+)
 REASONS = ("payload", "size", "empty", "range", "jump", "value")
 Missing = Literal["refuse", "substitute"]
 
@@ -64,16 +76,26 @@ class _Segment:
     turn: int  # of two segments of one meter, the second is drawn in the next turn
     end: int
     values: list[Floats] = field(default_factory=list)
-    pieces: list[tuple[Answer, int, int]] = field(default_factory=list)  # offset and length in the segment
+    pieces: list[tuple[Answer, int, int]] = field(
+        default_factory=list
+    )  # offset and length in the segment
 
 
 class MessageGateway(ABC):
     """What transports serve: groups of messages in, durable answers out; rows of meters, counters, and a state."""
 
-    def __init__(self, rows: Mapping[str, int], state: HeldState, *, longest_jump: int, missing: Missing) -> None:
+    def __init__(
+        self,
+        rows: Mapping[str, int],
+        state: HeldState,
+        *,
+        longest_jump: int,
+        missing: Missing,
+    ) -> None:
         self.state = state
         self.counters: Counter[str] = Counter()
-        self.longest_jump, self.missing = longest_jump, missing
+        self.longest_jump = longest_jump
+        self.missing = missing
         self.broken = False
         self._rows = dict(rows)
 
@@ -122,7 +144,9 @@ class Gateway(MessageGateway):
         self.meters = tuple(meters)
         self.longest_gap = longest_gap
         self._generator = default_generator() if generator is None else generator
-        self._limit = [min(meter.design.sample_limit, LARGEST_SEQUENCE) for meter in meters]
+        self._limit = [
+            min(meter.design.sample_limit, LARGEST_SEQUENCE) for meter in meters
+        ]
         self._low, self._high = np.array([meter.design.limits for meter in meters]).T
         self._substitute = np.array([meter.design.substitute for meter in meters])
         self._noise: dict[tuple[int, int], DiscreteGaussian] = {}
@@ -130,7 +154,9 @@ class Gateway(MessageGateway):
     def answer(self, messages: Sequence[Message]) -> list[Answer]:
         """Answers in the order of the messages, in one durable group; a refused message has an empty answer."""
         if self.broken:
-            raise SourceError("an earlier group could not be logged. Restart the gateway: it continues from its log.")
+            raise SourceError(
+                "an earlier group could not be logged. Restart the gateway: it continues from its log."
+            )
         answers = [Answer(message.meter) for message in messages]
         current: dict[int, _Segment] = {}
         turns: list[list[_Segment]] = []
@@ -142,7 +168,9 @@ class Gateway(MessageGateway):
             else:
                 self._examine(row, message, answer, current, turns, again)
         if turns:
-            self.broken = True  # until the frames are on the disk, memory is ahead of the log
+            self.broken = (
+                True  # until the frames are on the disk, memory is ahead of the log
+            )
             frames = [drawn for turn in turns for drawn in self._drawn(turn)]
             self.state.commit(frames)
             self.broken = False
@@ -169,7 +197,9 @@ class Gateway(MessageGateway):
         """What happened so far, in counts; the owner's alone, as they tell how many readings were missing."""
         reasons = {reason: self.counters[f"malformed_{reason}"] for reason in REASONS}
         arrays = self.state.arrays
-        left = min(limit - int(reached) for limit, reached in zip(self._limit, arrays.next))
+        left = min(
+            limit - int(reached) for limit, reached in zip(self._limit, arrays.next)
+        )
         return {
             "meters": len(self.meters),
             **{name: self.counters[name] for name in COUNTED},
@@ -189,10 +219,15 @@ class Gateway(MessageGateway):
         again: list[tuple[int, int, int, Answer]],
     ) -> None:
         """Refuse a message, note what was answered before, and append the rest to what is to be drawn."""
-        values, first = message.values, message.sequence
-        count, segment = len(values), current.get(row)
+        values = message.values
+        first = message.sequence
+        count = len(values)
+        segment = current.get(row)
         arrays = self.state.arrays
-        expected = segment.end if segment is not None else int(arrays.next[row])
+        if segment is not None:
+            expected = segment.end
+        else:
+            expected = int(arrays.next[row])
         if count == 0 or not 0 <= first <= self._limit[row] - count:
             self.refuse("range" if count else "empty")
             return
@@ -205,16 +240,27 @@ class Gateway(MessageGateway):
             again.append((row, first, old, answer))
             if old == count:
                 return
-            values, first = values[old:], expected
-        if self.missing == "refuse" and isnan(values.min()):  # which is no number where one is none
-            answer.end = first if first > message.sequence else 0
+            values = values[old:]
+            first = expected
+        if self.missing == "refuse" and isnan(
+            values.min()
+        ):  # which is no number where one is none
+            if first > message.sequence:
+                answer.end = first
+            else:
+                answer.end = 0
             self.refuse("value")
             return
         anew = segment is None and bool(arrays.started[row] == NOT_STARTED)
         if segment is None or first - expected > self.longest_gap:
             anew = anew or first - expected > self.longest_gap
-            begin = first if anew else expected
-            segment = _Segment(row, begin, anew, 0 if segment is None else segment.turn + 1, begin)
+            if anew:
+                begin = first
+            else:
+                begin = expected
+            segment = _Segment(
+                row, begin, anew, 0 if segment is None else segment.turn + 1, begin
+            )
             current[row] = segment
             if segment.turn == len(turns):
                 turns.append([])
@@ -232,11 +278,17 @@ class Gateway(MessageGateway):
         steps = arrays.answers(row, first, count)
         kept = steps != NO_ANSWER
         outputs: Floats = steps.astype(np.float64) * self.state.bank.grid[row]
-        edges = np.flatnonzero(np.diff(kept, prepend=False, append=False)).reshape(-1, 2)
-        answer.runs[:0] = [(first + start, outputs[start:stop]) for start, stop in edges.tolist()]
+        edges = np.flatnonzero(np.diff(kept, prepend=False, append=False)).reshape(
+            -1, 2
+        )
+        answer.runs[:0] = [
+            (first + start, outputs[start:stop]) for start, stop in edges.tolist()
+        ]
         closed = arrays.closed_registers(row, first, count)
         answer.energies[:0] = [
-            self._energy(row, number, sequence, output) for number, sequence, output in closed if kept[sequence - first]
+            self._energy(row, number, sequence, output)
+            for number, sequence, output in closed
+            if kept[sequence - first]
         ]
         self.counters["repeated"] += int(kept.sum())
         self.counters["late"] += int((~kept).sum())
@@ -245,11 +297,17 @@ class Gateway(MessageGateway):
         """Fresh outputs for segments of different meters, those of equal length together."""
         groups: dict[tuple[int, bool], list[_Segment]] = {}
         for segment in segments:
-            groups.setdefault((segment.end - segment.first, segment.restart), []).append(segment)
-        return [self._draw(group, count, restart) for (count, restart), group in groups.items()]
+            groups.setdefault(
+                (segment.end - segment.first, segment.restart), []
+            ).append(segment)
+        return [
+            self._draw(group, count, restart)
+            for (count, restart), group in groups.items()
+        ]
 
     def _draw(self, segments: list[_Segment], count: int, restart: bool) -> Drawn:
-        state, bank = self.state, self.state.bank
+        bank = self.state.bank
+        state = self.state
         rows = np.array([segment.row for segment in segments])
         first = np.array([segment.first for segment in segments])
         if restart:
@@ -257,7 +315,9 @@ class Gateway(MessageGateway):
             bank.start(self._generator, rows)
             state.arrays.sums[:, rows] = 0
             state.arrays.started[rows] = first
-        values = np.concatenate([part for segment in segments for part in segment.values]).reshape(rows.size, count)
+        values = np.concatenate(
+            [part for segment in segments for part in segment.values]
+        ).reshape(rows.size, count)
         columns = rows[:, None]
         rules = (self._low[columns], self._high[columns], self._substitute[columns])
         steps = to_steps(values, bank.input_grid[columns], *rules)
@@ -265,11 +325,16 @@ class Gateway(MessageGateway):
         scaled = outputs * bank.grid[columns]
         for segment, own in zip(segments, scaled):
             for answer, offset, length in segment.pieces:
-                answer.runs.append((segment.first + offset, own[offset : offset + length]))
+                answer.runs.append(
+                    (segment.first + offset, own[offset : offset + length])
+                )
         known = int(np.count_nonzero(values == values))
         self.counters["accepted"] += known
         self.counters["substituted"] += values.size - known
-        registers = self._close_registers(segments, steps) if state.arrays.windows[0, rows].any() else _no_registers()
+        if state.arrays.windows[0, rows].any():
+            registers = self._close_registers(segments, steps)
+        else:
+            registers = _no_registers()
         left = bank.states[:, rows], bank.past[:, rows], state.arrays.sums[:, rows]
         drawn = Drawn(restart, rows, first, outputs, *left, registers)
         state.arrays.apply(drawn)
@@ -277,38 +342,51 @@ class Gateway(MessageGateway):
 
     def _close_registers(self, segments: list[_Segment], steps: Integers) -> Registers:
         """Add readings to the open registers; those whose whole window has passed are released."""
-        arrays, closed = self.state.arrays, []
+        arrays = self.state.arrays
+        closed = []
         for segment, own in zip(segments, steps):
             row = segment.row
             pieces_end = [offset + length for _, offset, length in segment.pieces]
             found = []
             for number, register in enumerate(self.meters[row].design.registers):
                 opened = int(arrays.sums[number, row])
-                sums, arrays.sums[number, row] = window_sums(own, segment.first, register.samples, opened)
+                sums, arrays.sums[number, row] = window_sums(
+                    own, segment.first, register.samples, opened
+                )
                 found += [
                     (end - 1, number, self._register_output(row, number, total))
                     for end, total in sums
-                    if end - register.samples >= arrays.started[row]  # else a part only: not released
+                    if end - register.samples
+                    >= arrays.started[row]  # else a part only: not released
                 ]
             for sequence, number, output in sorted(found):
                 closed.append((row, number, sequence, output))
                 energy = self._energy(row, number, sequence, output)
                 piece = bisect_right(pieces_end, sequence - segment.first)
                 segment.pieces[piece][0].energies.append(energy)
-        return np.array(closed, REGISTER) if closed else _no_registers()
+        if closed:
+            return np.array(closed, REGISTER)
+        return _no_registers()
 
     def _register_output(self, row: int, number: int, total: int) -> int:
         key = (row, number)
         if key not in self._noise:
             design = self.meters[row].design
-            self._noise[key] = register_noise(design.registers[number], design.filter.input_grid)
+            self._noise[key] = register_noise(
+                design.registers[number], design.filter.input_grid
+            )
         return total + int(self._noise[key].draw((), self._generator))
 
     def _energy(self, row: int, number: int, sequence: int, noisy: int) -> Energy:
         design = self.meters[row].design
         register = design.registers[number]
         unit = design.filter.input_grid * design.sample_period
-        return Energy(register.name, sequence + 1 - register.samples, register.samples, noisy * unit)
+        return Energy(
+            register.name,
+            sequence + 1 - register.samples,
+            register.samples,
+            noisy * unit,
+        )
 
 
 def _no_registers() -> Registers:

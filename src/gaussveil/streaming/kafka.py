@@ -11,17 +11,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gaussveil.errors import MissingDependencyError, ParameterError, SourceError, install
+from gaussveil.errors import (
+    MissingDependencyError,
+    ParameterError,
+    SourceError,
+    install,
+)
 from gaussveil.streaming.broker import PATIENCE, BrokerGateway
 from gaussveil.streaming.gateway import Message
-from gaussveil.streaming.messages import LARGEST_PAYLOAD, decode, decode_line, encode_answer, is_batch
+from gaussveil.streaming.messages import (
+    LARGEST_PAYLOAD,
+    decode,
+    decode_line,
+    encode_answer,
+    is_batch,
+)
 from gaussveil.streaming.monitor import LOGGER
 from gaussveil.streaming.mqtt_client import CONNECT_SECONDS, Broker
 
 try:
     import confluent_kafka
 except ImportError as error:
-    raise MissingDependencyError(f"Kafka needs confluent-kafka: {install('kafka')}") from error
+    raise MissingDependencyError(
+        f"Kafka needs confluent-kafka: {install('kafka')}"
+    ) from error
 
 GROUP = 4096
 DELIVERY_SECONDS = 10.0
@@ -59,21 +72,33 @@ class KafkaGateway(BrokerGateway):
         }
         self._assigned, self._leased, self._lost = [], set(), None
         try:
-            consumer, self._producer = library.Consumer(reading), library.Producer(writing)
+            consumer = library.Consumer(reading)
+            self._producer = library.Producer(writing)
         except (library.KafkaException, TypeError, ValueError) as error:
             raise ParameterError(f"Kafka's options cannot be used: {error}") from None
         try:
-            parts, _ = (self._partitions(consumer, name) for name in (self.broker.source, self.broker.target))
+            parts, _ = (
+                self._partitions(consumer, name)
+                for name in (self.broker.source, self.broker.target)
+            )
             self._check_lease(consumer.committed(parts, timeout=CONNECT_SECONDS))
         except library.KafkaException as error:
-            raise SourceError(f"Kafka at {self.broker.address} cannot be reached: {error.args[0].str()}.") from None
-        consumer.subscribe([self.broker.source], on_assign=self._assign, on_revoke=lambda *_: self._assign(None, []))
+            raise SourceError(
+                f"Kafka at {self.broker.address} cannot be reached: {error.args[0].str()}."
+            ) from None
+        consumer.subscribe(
+            [self.broker.source],
+            on_assign=self._assign,
+            on_revoke=lambda *_: self._assign(None, []),
+        )
         self._consumer = consumer
 
     def _partitions(self, consumer: Any, topic: str) -> list[Any]:
         found = consumer.list_topics(topic, timeout=CONNECT_SECONDS).topics[topic]
         if found.error is not None:
-            raise SourceError(f"the topic {topic!r} cannot be used: {found.error.str()}. Make it, or name another.")
+            raise SourceError(
+                f"the topic {topic!r} cannot be used: {found.error.str()}. Make it, or name another."
+            )
         return [library.TopicPartition(topic, number) for number in found.partitions]
 
     def _assign(self, _consumer: Any, parts: list[Any]) -> None:
@@ -81,38 +106,61 @@ class KafkaGateway(BrokerGateway):
 
     def _told(self, error: Any, answer: Any = None) -> None:
         """Of an answer that was not taken, and of what ends a connection."""
-        if error is not None and (answer is not None or error.fatal() or error.code() == ALL_DOWN):
+        if error is not None and (
+            answer is not None or error.fatal() or error.code() == ALL_DOWN
+        ):
             self._lost = error
 
     def _check_lease(self, committed: Sequence[Any]) -> Sequence[Any]:
-        if not self._take_over and any(one.metadata not in (None, "", self._identity) for one in committed):
+        if not self._take_over and any(
+            one.metadata not in (None, "", self._identity) for one in committed
+        ):
             raise self._other_state()
         return committed
 
     def _take_lease(self) -> None:
         """Nothing of a partition is answered before our identity is beside its offset."""
-        parts, self._assigned = self._assigned, []
+        parts = self._assigned
+        self._assigned = []
         offsets = {}
-        for one in self._check_lease(self._consumer.committed(parts, timeout=CONNECT_SECONDS)):
-            lowest, _ = self._consumer.get_watermark_offsets(one, timeout=CONNECT_SECONDS)
+        for one in self._check_lease(
+            self._consumer.committed(parts, timeout=CONNECT_SECONDS)
+        ):
+            lowest, _ = self._consumer.get_watermark_offsets(
+                one, timeout=CONNECT_SECONDS
+            )
             offsets[one.partition] = max(one.offset, lowest)
         self._commit(offsets)
-        self._leased, self._take_over = set(offsets), False
+        self._leased = set(offsets)
+        self._take_over = False
         self._ready.set()
 
     def _commit(self, offsets: Mapping[int, int]) -> None:
-        place, mark = self.broker.source, self._identity
-        marked = [library.TopicPartition(place, part, at, metadata=mark) for part, at in offsets.items()]
+        place = self.broker.source
+        mark = self._identity
+        marked = [
+            library.TopicPartition(place, part, at, metadata=mark)
+            for part, at in offsets.items()
+        ]
         self._consumer.commit(offsets=marked, asynchronous=False)
 
     def _exchange(self) -> bool:
         try:
             first = self._consumer.poll(PATIENCE)
-            arrived = [] if first is None else [first, *self._consumer.consume(GROUP - 1, 0)]
+            if first is None:
+                arrived = []
+            else:
+                arrived = [first, *self._consumer.consume(GROUP - 1, 0)]
             if self._assigned:
                 self._take_lease()
-            self._lost = next((one.error() for one in arrived if one.error() is not None), self._lost)
-            readings = [one for one in arrived if one.error() is None and one.partition() in self._leased]
+            self._lost = next(
+                (one.error() for one in arrived if one.error() is not None), self._lost
+            )
+            readings = [
+                one
+                for one in arrived
+                if one.error() is None and one.partition() in self._leased
+            ]
             if readings and self._lost is None:
                 self._answer(readings)
         except library.KafkaException as error:  # what was not committed is read again
@@ -128,10 +176,16 @@ class KafkaGateway(BrokerGateway):
         offsets: dict[int, int] = {}
         for one in arrived:
             offsets[one.partition()] = one.offset() + 1
-            key, value = one.key(), one.value() or b""
-            message = decode_line(value) if key is None else decode(str(key, errors="replace"), value)
+            key = one.key()
+            value = one.value() or b""
+            if key is None:
+                message = decode_line(value)
+            else:
+                message = decode(str(key, errors="replace"), value)
             if message is None:
-                self.gateway.refuse("size" if len(value) > LARGEST_PAYLOAD else "payload")
+                self.gateway.refuse(
+                    "size" if len(value) > LARGEST_PAYLOAD else "payload"
+                )
             else:
                 known.append((value, message))
         answers = self.gateway.answer([message for _, message in known])
@@ -141,7 +195,9 @@ class KafkaGateway(BrokerGateway):
         self.backlog = len(self._producer)
         self.backlog = self._producer.flush(2 * DELIVERY_SECONDS)
         if self.backlog:
-            raise library.KafkaException(library.KafkaError(library.KafkaError._TIMED_OUT))
+            raise library.KafkaException(
+                library.KafkaError(library.KafkaError._TIMED_OUT)
+            )
         if self._lost is None:
             for answer in answers:
                 self.gateway.confirm(answer)
@@ -150,14 +206,16 @@ class KafkaGateway(BrokerGateway):
     def _close(self) -> None:
         if self._consumer is not None:
             self._consumer.close()
-        self._consumer, self.backlog = None, 0
+        self._consumer = None
+        self.backlog = 0
 
 
 def settings(broker: Broker) -> dict[str, Any]:
     """Where to connect, and as whom, in librdkafka's words."""
     found = {
         "bootstrap.servers": ",".join((broker.address, *broker.others)),
-        "security.protocol": ("SASL_" if broker.user else "") + ("SSL" if broker.encrypted else "PLAINTEXT"),
+        "security.protocol": ("SASL_" if broker.user else "")
+        + ("SSL" if broker.encrypted else "PLAINTEXT"),
         "sasl.mechanism": broker.user and "PLAIN",
         "sasl.username": broker.user,
         "sasl.password": broker.password,

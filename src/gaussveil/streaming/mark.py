@@ -33,19 +33,25 @@ class Mark:
     handle: int
 
     @classmethod
-    def claim(cls, path: Path, identity: str, progress: Progress, *, anew: bool, fresh: bool) -> Mark:
+    def claim(
+        cls, path: Path, identity: str, progress: Progress, *, anew: bool, fresh: bool
+    ) -> Mark:
         """Tie a state to its mark, or to a new one; of two that begin at once one is refused.
 
         A `fresh` state has no mark yet; with `anew` the former one does not count any more.
         """
         if not (anew or fresh or path.exists()):
-            raise AssumptionError(f"this state is a copy: its mark {path.name} is not beside it. {_MOVE} {_ANEW}")
+            raise AssumptionError(
+                f"this state is a copy: its mark {path.name} is not beside it. {_MOVE} {_ANEW}"
+            )
         handle = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             made = cls(path, identity, handle)
             if not anew:
-                made._check(os.pread(handle, 1 << 12, 0).decode(errors="replace"), progress)
+                made._check(
+                    os.pread(handle, 1 << 12, 0).decode(errors="replace"), progress
+                )
             os.ftruncate(handle, 0)
             made.note(progress)
             os.fsync(handle)
@@ -75,13 +81,19 @@ class Mark:
     def _check(self, noted: str, progress: Progress) -> None:
         words = noted.split()
         if noted.startswith(RESTORED):
-            raise AssumptionError(f"this state was {noted}, and what was answered since is not known. {_ANEW}")
-        if not words or words == [self.identity]:  # new, of an earlier version, or moved by a backup
+            raise AssumptionError(
+                f"this state was {noted}, and what was answered since is not known. {_ANEW}"
+            )
+        if not words or words == [
+            self.identity
+        ]:  # new, of an earlier version, or moved by a backup
             return
         if words[0] != self.identity or len(words) != 6:
             raise _served_elsewhere()
         if words[5] != str(zlib.crc32(" ".join(words[:5]).encode())):
-            raise SourceError(f"the mark {self.path.name} is damaged: it cannot say from another state folder. {_ANEW}")
+            raise SourceError(
+                f"the mark {self.path.name} is damaged: it cannot say from another state folder. {_ANEW}"
+            )
         status = os.fstat(self.handle)
         if words[1:3] != [str(status.st_dev), str(status.st_ino)]:
             raise AssumptionError(

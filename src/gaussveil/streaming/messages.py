@@ -56,12 +56,16 @@ def from_record(meter: str, record: object) -> Message | None:
     """The message in a JSON object; what is no number counts as missing."""
     if not isinstance(record, dict) or type(record.get("seq")) is not int:
         return None
-    value, reading = record.get("kw"), math.nan
+    value = record.get("kw")
+    reading = math.nan
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
             reading = float(value)
         except OverflowError:
-            reading = math.inf if value > 0 else -math.inf
+            if value > 0:
+                reading = math.inf
+            else:
+                reading = -math.inf
     return Message(meter, record["seq"], np.array([reading]))
 
 
@@ -82,14 +86,23 @@ def fault(body: bytes) -> str:
 def decode_line(body: bytes) -> Message | None:
     """The message in a JSON object that names its meter."""
     record = parse_record(body)
-    meter = record.get("meter") if isinstance(record, dict) else None
-    return from_record(meter, record) if isinstance(meter, str) else None
+    if isinstance(record, dict):
+        meter = record.get("meter")
+    else:
+        meter = None
+    if isinstance(meter, str):
+        return from_record(meter, record)
+    return None
 
 
 def encode_answer(answer: Answer, *, batch: bool) -> Iterator[tuple[str, bytes]]:
     """Payloads of private readings, "power", and of registers, "energy"."""
     for sequence, values in answer.runs:
-        for payload in (encode_batch(sequence, values),) if batch else encode_readings(sequence, values):
+        for payload in (
+            (encode_batch(sequence, values),)
+            if batch
+            else encode_readings(sequence, values)
+        ):
             yield "power", payload
     for energy in answer.energies:
         yield "energy", encode_energy(energy)
@@ -108,5 +121,10 @@ def encode_readings(sequence: int, values: Floats) -> Iterator[bytes]:
 
 def encode_energy(energy: Energy) -> bytes:
     """A register as JSON."""
-    record = {"register": energy.name, "first": energy.first, "samples": energy.samples, "kwh": energy.kwh}
+    record = {
+        "register": energy.name,
+        "first": energy.first,
+        "samples": energy.samples,
+        "kwh": energy.kwh,
+    }
     return json.dumps(record).encode()

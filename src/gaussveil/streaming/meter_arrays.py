@@ -22,7 +22,14 @@ KEPT_WINDOWS = 12  # the same for registers
 NOT_STARTED = -1
 NO_ANSWER = int(np.iinfo(np.int64).min)
 BY_METER = ("next", "confirmed", "started", "kept")
-BY_COLUMN = ("sums", "windows", "states", "past", "register_sequence", "register_output")
+BY_COLUMN = (
+    "sums",
+    "windows",
+    "states",
+    "past",
+    "register_sequence",
+    "register_output",
+)
 
 
 class MeterArrays:
@@ -38,10 +45,16 @@ class MeterArrays:
         self.states = np.zeros((depth, count))
         self.past = np.zeros((reach, count), np.int64)
         self.kept = np.full((count, KEPT), NO_ANSWER, np.int64)
-        self.register_sequence = np.full((REGISTERS, count, KEPT_WINDOWS), NOT_STARTED, np.int64)
+        self.register_sequence = np.full(
+            (REGISTERS, count, KEPT_WINDOWS), NOT_STARTED, np.int64
+        )
         self.register_output = np.zeros((REGISTERS, count, KEPT_WINDOWS), np.int64)
-        self._spilled: dict[int, array[int]] = {}  # answers that end where the ring begins
-        self._spilled_registers: dict[int, list[tuple[int, int, int]]] = {}  # number, sequence, output
+        self._spilled: dict[
+            int, array[int]
+        ] = {}  # answers that end where the ring begins
+        self._spilled_registers: dict[
+            int, list[tuple[int, int, int]]
+        ] = {}  # number, sequence, output
 
     def __len__(self) -> int:
         return len(self.next)
@@ -64,32 +77,49 @@ class MeterArrays:
             for row, begin in zip(rows.tolist(), drawn.first.tolist()):
                 self._pass_over(row, begin)
             self.started[rows] = drawn.first
-        self.states[:, rows], self.past[:, rows], self.sums[:, rows] = drawn.states, drawn.past, drawn.sums
+        self.states[:, rows], self.past[:, rows], self.sums[:, rows] = (
+            drawn.states,
+            drawn.past,
+            drawn.sums,
+        )
         self._keep(rows, drawn.first, drawn.outputs)
         if drawn.registers.size:
             self._keep_registers(drawn.registers)
 
     def answers(self, row: int, first: int, count: int) -> Integers:
         """The answers to `count` readings from `first` on, in units of the grid; NO_ANSWER where none is kept."""
-        found, ring = np.full(count, NO_ANSWER, np.int64), int(self.next[row]) - KEPT
-        low, high = max(first, ring, 0), min(first + count, ring + KEPT)
+        found = np.full(count, NO_ANSWER, np.int64)
+        ring = int(self.next[row]) - KEPT
+        low = max(first, ring, 0)
+        high = min(first + count, ring + KEPT)
         if low < high:
-            found[low - first : high - first] = self.kept[row, np.arange(low, high) % KEPT]
+            found[low - first : high - first] = self.kept[
+                row, np.arange(low, high) % KEPT
+            ]
         values = self._spilled.get(row)
         if values is not None:
             begin = ring - len(values)
-            low, high = max(first, begin), min(first + count, ring)
+            low = max(first, begin)
+            high = min(first + count, ring)
             if low < high:
                 found[low - first : high - first] = values[low - begin : high - begin]
         return found
 
-    def closed_registers(self, row: int, first: int, count: int) -> list[tuple[int, int, int]]:
+    def closed_registers(
+        self, row: int, first: int, count: int
+    ) -> list[tuple[int, int, int]]:
         """(number, sequence, output) of the registers that these readings closed, in order."""
         closed = self.register_sequence[:, row]
         number, slot = np.nonzero((closed >= first) & (closed < first + count))
         outputs = self.register_output[number, row, slot]
-        found = list(zip(number.tolist(), closed[number, slot].tolist(), outputs.tolist()))
-        found += [item for item in self._spilled_registers.get(row, ()) if first <= item[1] < first + count]
+        found = list(
+            zip(number.tolist(), closed[number, slot].tolist(), outputs.tolist())
+        )
+        found += [
+            item
+            for item in self._spilled_registers.get(row, ())
+            if first <= item[1] < first + count
+        ]
         return sorted(found, key=lambda item: (item[1], item[0]))
 
     def confirm(self, row: int, end: int) -> None:
@@ -120,13 +150,20 @@ class MeterArrays:
     def _keep(self, rows: Integers, first: Integers, outputs: Integers) -> None:
         count = outputs.shape[1]
         leaves = first + count - KEPT > np.maximum(first - KEPT, self.confirmed[rows])
-        singly = leaves if count <= KEPT else np.ones_like(leaves)
+        if count <= KEPT:
+            singly = leaves
+        else:
+            singly = np.ones_like(leaves)
         if singly.any():
             for index in np.flatnonzero(singly).tolist():
                 self._keep_one(int(rows[index]), outputs[index])
-            rows, first, outputs = rows[~singly], first[~singly], outputs[~singly]
+            rows = rows[~singly]
+            first = first[~singly]
+            outputs = outputs[~singly]
         if rows.size:
-            self.kept[rows[:, None], (first[:, None] + np.arange(count)) % KEPT] = outputs
+            self.kept[rows[:, None], (first[:, None] + np.arange(count)) % KEPT] = (
+                outputs
+            )
             self.next[rows] = first + count
 
     def _keep_one(self, row: int, block: Integers) -> None:
@@ -136,17 +173,30 @@ class MeterArrays:
         if after - KEPT > low:
             spilled = self._spilled.setdefault(row, array("q"))
             if low < before:
-                spilled.frombytes(self.kept[row, np.arange(low, min(before, after - KEPT)) % KEPT].tobytes())
-            spilled.frombytes(block[max(0, low - before) : max(0, after - KEPT - before)].astype("=i8").tobytes())
+                spilled.frombytes(
+                    self.kept[
+                        row, np.arange(low, min(before, after - KEPT)) % KEPT
+                    ].tobytes()
+                )
+            spilled.frombytes(
+                block[max(0, low - before) : max(0, after - KEPT - before)]
+                .astype("=i8")
+                .tobytes()
+            )
         tail = block[-KEPT:]
         self.kept[row, np.arange(after - len(tail), after) % KEPT] = tail
         self.next[row] = after
 
     def _keep_registers(self, registers: Registers) -> None:
-        number, meter, sequence = registers["number"], registers["meter"], registers["sequence"]
+        number = registers["number"]
+        meter = registers["meter"]
+        sequence = registers["sequence"]
         slots = (sequence + 1) // self.windows[number, meter] % KEPT_WINDOWS
-        for place, reached, output in zip(zip(number, meter, slots), sequence, registers["output"]):
-            row, earlier = int(place[1]), int(self.register_sequence[place])
+        for place, reached, output in zip(
+            zip(number, meter, slots), sequence, registers["output"]
+        ):
+            row = int(place[1])
+            earlier = int(self.register_sequence[place])
             if earlier >= self.confirmed[row]:
                 lost = (int(place[0]), earlier, int(self.register_output[place]))
                 self._spilled_registers.setdefault(row, []).append(lost)
@@ -155,10 +205,16 @@ class MeterArrays:
     def to_dict(self) -> dict[str, NDArray[Any]]:
         """All of it as arrays."""
         answers = [np.frombuffer(values, np.int64) for values in self._spilled.values()]
-        registers = [[row, *item] for row, items in self._spilled_registers.items() for item in items]
+        registers = [
+            [row, *item]
+            for row, items in self._spilled_registers.items()
+            for item in items
+        ]
         return {
             **{name: getattr(self, name) for name in (*BY_METER, *BY_COLUMN)},
-            "spilled_rows": np.array([[row, len(values)] for row, values in self._spilled.items()], np.int64),
+            "spilled_rows": np.array(
+                [[row, len(values)] for row, values in self._spilled.items()], np.int64
+            ),
             "spilled": np.concatenate([np.empty(0, np.int64), *answers]),
             "spilled_registers": np.array(registers, np.int64),
         }
@@ -166,12 +222,19 @@ class MeterArrays:
     @classmethod
     def from_dict(cls, stored: Mapping[str, NDArray[Any]]) -> MeterArrays:
         """Inverse of `to_dict`."""
-        made = cls(np.array(stored["windows"], np.int64), len(stored["states"]), len(stored["past"]))
+        made = cls(
+            np.array(stored["windows"], np.int64),
+            len(stored["states"]),
+            len(stored["past"]),
+        )
         for name in (*BY_METER, *BY_COLUMN):
             getattr(made, name)[...] = stored[name]
-        values, position = np.array(stored["spilled"], np.int64), 0
+        values = np.array(stored["spilled"], np.int64)
+        position = 0
         for row, length in stored["spilled_rows"].reshape(-1, 2).tolist():
-            made._spilled[row] = array("q", values[position : position + length].tolist())
+            made._spilled[row] = array(
+                "q", values[position : position + length].tolist()
+            )
             position += length
         for row, *item in stored["spilled_registers"].reshape(-1, 4).tolist():
             made._spilled_registers.setdefault(row, []).append(tuple(item))
@@ -182,7 +245,8 @@ class MeterArrays:
         for name in BY_METER:
             getattr(self, name)[rows] = getattr(other, name)[from_rows]
         for name in BY_COLUMN:
-            mine, theirs = getattr(self, name), getattr(other, name)
+            mine = getattr(self, name)
+            theirs = getattr(other, name)
             shared = min(len(mine), len(theirs))
             mine[:shared, rows] = theirs[:shared, from_rows]
         for row, source in zip(rows.tolist(), from_rows.tolist()):

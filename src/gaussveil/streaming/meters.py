@@ -15,12 +15,18 @@ from gaussveil.accounting.canonical import fields, parse_json, text, within_limi
 from gaussveil.errors import FormatError, ParameterError, VerificationError
 from gaussveil.files import write_whole
 from gaussveil.mechanisms.meter_stream.design import StreamDesign
-from gaussveil.mechanisms.meter_stream.record import check_paid, design_from_dict, design_to_dict
+from gaussveil.mechanisms.meter_stream.record import (
+    check_paid,
+    design_from_dict,
+    design_to_dict,
+)
 
 FORMAT = "gaussveil meters"
 VERSIONS = (1, 2)  # in the second, a meter may say which earlier one it is like
 LARGEST_FILE = 1 << 28  # some 50,000 meters
-FORBIDDEN = re.compile("[/+#\\x00-\\x1f\\x7f-\\x9f\\ud800-\\udfff]")  # of topics; no text
+FORBIDDEN = re.compile(
+    "[/+#\\x00-\\x1f\\x7f-\\x9f\\ud800-\\udfff]"
+)  # of topics; no text
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,9 @@ class Meter:
     def __post_init__(self) -> None:
         check_name(self.name)
         if not self.design.readings:
-            raise ParameterError("a gateway's meters must release readings. Got registers alone: use MeterStream.")
+            raise ParameterError(
+                "a gateway's meters must release readings. Got registers alone: use MeterStream."
+            )
 
 
 def check_name(name: str) -> None:
@@ -51,13 +59,18 @@ def write_meters(meters: Sequence[Meter], path: str | os.PathLike[str]) -> Path:
     last: dict[str, int] = {}  # the last meter written whole, by design
     lines = []
     for number, meter in enumerate(meters):
-        design, own = design_to_dict(meter.design), meter.certificate.own()
+        design = design_to_dict(meter.design)
+        own = meter.certificate.own()
         like = last.setdefault(json.dumps(design), number)
         if like < number and meters[like].certificate.another(own) == meter.certificate:
             record = {"name": meter.name, "like": like, "own": own}
         else:
             last[json.dumps(design)] = number
-            record = {"name": meter.name, "design": design, "certificate": meter.certificate.to_dict()}
+            record = {
+                "name": meter.name,
+                "design": design,
+                "certificate": meter.certificate.to_dict(),
+            }
         lines.append(json.dumps(record, allow_nan=False))
     joined = ",\n".join(lines)
     head = json.dumps({"format": FORMAT, "version": VERSIONS[-1]})
@@ -69,16 +82,28 @@ def read_meters(path: str | os.PathLike[str]) -> tuple[Meter, ...]:
     what = f"the file of meters {path}"
     try:
         if (size := Path(path).stat().st_size) > LARGEST_FILE:
-            raise FormatError(f"{what} must not be larger than {LARGEST_FILE} bytes. Got {size}. Serve them in parts.")
+            raise FormatError(
+                f"{what} must not be larger than {LARGEST_FILE} bytes. Got {size}. Serve them in parts."
+            )
         body = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise FormatError(f"{what} cannot be read: {type(error).__name__}: {error}") from error
+        raise FormatError(
+            f"{what} cannot be read: {type(error).__name__}: {error}"
+        ) from error
     found = parse_json(body, what, check=False)
-    within_limits({**found, "meters": None} if isinstance(found, dict) else found, what)  # meters one by one below
+    within_limits(
+        {**found, "meters": None} if isinstance(found, dict) else found, what
+    )  # meters one by one below
     record = fields(found, what, ("format", "version", "meters"))
     listed = record["meters"]
-    if record["format"] != FORMAT or record["version"] not in VERSIONS or not isinstance(listed, list):
-        raise FormatError(f"{path} is not a file of meters of version {VERSIONS[0]} to {VERSIONS[-1]}")
+    if (
+        record["format"] != FORMAT
+        or record["version"] not in VERSIONS
+        or not isinstance(listed, list)
+    ):
+        raise FormatError(
+            f"{path} is not a file of meters of version {VERSIONS[0]} to {VERSIONS[-1]}"
+        )
     meters: list[Meter] = []
     for number, item in enumerate(listed):
         meters.append(_meter(item, f"meter {number} of {path}", meters))
@@ -95,10 +120,20 @@ def _meter(item: object, what: str, earlier: Sequence[Meter]) -> Meter:
         if "like" in found:
             like = fields(found, what, ("name", "like", "own"))["like"]
             if type(like) is not int or not 0 <= like < len(earlier) or len(found) > 3:
-                raise FormatError("'like' must be the number of an earlier meter, beside 'name' and 'own' alone")
-            return Meter(name, earlier[like].design, earlier[like].certificate.another(found["own"]))
+                raise FormatError(
+                    "'like' must be the number of an earlier meter, beside 'name' and 'own' alone"
+                )
+            return Meter(
+                name,
+                earlier[like].design,
+                earlier[like].certificate.another(found["own"]),
+            )
         found = fields(found, what, ("design", "certificate"))
-        meter = Meter(name, design_from_dict(found["design"]), Certificate.from_dict(found["certificate"]))
+        meter = Meter(
+            name,
+            design_from_dict(found["design"]),
+            Certificate.from_dict(found["certificate"]),
+        )
         check_paid(meter.design, meter.certificate)
     except (FormatError, ParameterError, VerificationError) as error:
         raise FormatError(f"{what} is refused: {error}") from error

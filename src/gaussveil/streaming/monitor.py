@@ -21,19 +21,59 @@ LOGGER = logging.getLogger("gaussveil.gateway")
 LEAST_DISK = 1 << 28  # a checkpoint and its log must fit
 
 _FIGURES = {
-    "accepted": ("readings_accepted_total", "counter", "Readings answered with fresh noise."),
-    "substituted": ("readings_substituted_total", "counter", "Missing readings answered by the public substitute."),
-    "repeated": ("readings_repeated_total", "counter", "Readings answered again, identically."),
-    "late": ("readings_late_total", "counter", "Readings refused since their answer is no longer kept."),
-    "unknown": ("messages_unknown_total", "counter", "Messages of meters that are not served."),
-    "restarts": ("filter_restarts_total", "counter", "Filters started, at first or after a long gap."),
-    "delivered": ("messages_delivered_total", "counter", "Messages whose answers were confirmed as delivered."),
-    "unconfirmed": ("readings_unconfirmed", "gauge", "Readings committed whose delivery is not confirmed."),
-    "readings_left": ("readings_left", "gauge", "Readings that certificates still cover, of the worst meter."),
+    "accepted": (
+        "readings_accepted_total",
+        "counter",
+        "Readings answered with fresh noise.",
+    ),
+    "substituted": (
+        "readings_substituted_total",
+        "counter",
+        "Missing readings answered by the public substitute.",
+    ),
+    "repeated": (
+        "readings_repeated_total",
+        "counter",
+        "Readings answered again, identically.",
+    ),
+    "late": (
+        "readings_late_total",
+        "counter",
+        "Readings refused since their answer is no longer kept.",
+    ),
+    "unknown": (
+        "messages_unknown_total",
+        "counter",
+        "Messages of meters that are not served.",
+    ),
+    "restarts": (
+        "filter_restarts_total",
+        "counter",
+        "Filters started, at first or after a long gap.",
+    ),
+    "delivered": (
+        "messages_delivered_total",
+        "counter",
+        "Messages whose answers were confirmed as delivered.",
+    ),
+    "unconfirmed": (
+        "readings_unconfirmed",
+        "gauge",
+        "Readings committed whose delivery is not confirmed.",
+    ),
+    "readings_left": (
+        "readings_left",
+        "gauge",
+        "Readings that certificates still cover, of the worst meter.",
+    ),
     "meters": ("meters", "gauge", "Meters served."),
     "connected": ("broker_connected", "gauge", "Whether the broker is connected."),
     "connections": ("broker_connections_total", "counter", "Connections made."),
-    "backlog": ("backlog_messages", "gauge", "Messages not answered, and answers not taken by the broker."),
+    "backlog": (
+        "backlog_messages",
+        "gauge",
+        "Messages not answered, and answers not taken by the broker.",
+    ),
     "disk_free_bytes": ("disk_free_bytes", "gauge", "Free space where the state lies."),
     "state_bytes": ("state_bytes", "gauge", "Size of the state's files."),
 }
@@ -42,8 +82,11 @@ _FIGURES = {
 class Monitor:
     """Figures of a gateway and of the transport that serves it."""
 
-    def __init__(self, gateway: MessageGateway, service: BrokerGateway | None = None) -> None:
-        self.gateway, self.service = gateway, service
+    def __init__(
+        self, gateway: MessageGateway, service: BrokerGateway | None = None
+    ) -> None:
+        self.gateway = gateway
+        self.service = service
         self._folder = gateway.state.folder
         self._stopped = threading.Event()
         self._server: ThreadingHTTPServer | None = None
@@ -53,15 +96,23 @@ class Monitor:
         found = self.gateway.health()
         if self.service is not None:
             found["connected"] = int(self.service.connected)
-            found["connections"], found["backlog"] = self.service.connections, self.service.backlog
+            found["connections"], found["backlog"] = (
+                self.service.connections,
+                self.service.backlog,
+            )
         found["disk_free_bytes"] = shutil.disk_usage(self._folder).free
-        found["state_bytes"] = sum(path.stat().st_size for path in self._folder.glob("*-*"))
+        found["state_bytes"] = sum(
+            path.stat().st_size for path in self._folder.glob("*-*")
+        )
         return found
 
     def problems(self) -> list[str]:
         """Why the gateway cannot do its work now; empty if it can."""
         figures = self.figures()
-        found = ["the broker is not connected"] if figures.get("connected") == 0 else []
+        if figures.get("connected") == 0:
+            found = ["the broker is not connected"]
+        else:
+            found = []
         if figures["disk_free_bytes"] < LEAST_DISK:
             found.append("the disk is nearly full")
         if figures["readings_left"] <= 0:
@@ -72,17 +123,23 @@ class Monitor:
 
     def prometheus(self) -> str:
         """The figures as Prometheus reads them."""
-        figures, lines = self.figures(), []
+        figures = self.figures()
+        lines = []
         for short, (name, kind, what) in _FIGURES.items():
             if short in figures:
-                lines += [f"# HELP gaussveil_{name} {what}", f"# TYPE gaussveil_{name} {kind}"]
+                lines += [
+                    f"# HELP gaussveil_{name} {what}",
+                    f"# TYPE gaussveil_{name} {kind}",
+                ]
                 lines.append(f"gaussveil_{name} {figures[short]}")
         lines += [
             "# HELP gaussveil_messages_malformed_total Messages refused.",
             "# TYPE gaussveil_messages_malformed_total counter",
         ]
         for reason in REASONS:
-            lines.append(f'gaussveil_messages_malformed_total{{reason="{reason}"}} {figures[f"malformed_{reason}"]}')
+            lines.append(
+                f'gaussveil_messages_malformed_total{{reason="{reason}"}} {figures[f"malformed_{reason}"]}'
+            )
         return "\n".join(lines) + "\n"
 
     def serve(self, host: str, port: int) -> int:
@@ -90,9 +147,13 @@ class Monitor:
         try:
             self._server = ThreadingHTTPServer((host, port), self._handler())
         except OSError as error:
-            raise SourceError(f"{host}:{port} cannot be listened on: {error.strerror}") from None
+            raise SourceError(
+                f"{host}:{port} cannot be listened on: {error.strerror}"
+            ) from None
         self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, name="gaussveil metrics", daemon=True).start()
+        threading.Thread(
+            target=self._server.serve_forever, name="gaussveil metrics", daemon=True
+        ).start()
         return int(self._server.server_address[1])
 
     def log_every(self, seconds: float) -> None:
@@ -117,15 +178,23 @@ class Monitor:
 
         class Handler(BaseHTTPRequestHandler):
             timeout = 10
-            server_version, sys_version = "gaussveil", ""
+            server_version = "gaussveil"
+            sys_version = ""
 
             def do_GET(self) -> None:
                 if self.path == "/metrics":
                     self._reply(200, "text/plain; version=0.0.4", monitor.prometheus())
                 elif self.path == "/healthz":
                     problems = monitor.problems()
-                    body = json.dumps({"status": "failing" if problems else "ok", "problems": problems})
-                    self._reply(503 if problems else 200, "application/json", body + "\n")
+                    body = json.dumps(
+                        {
+                            "status": "failing" if problems else "ok",
+                            "problems": problems,
+                        }
+                    )
+                    self._reply(
+                        503 if problems else 200, "application/json", body + "\n"
+                    )
                 else:
                     self._reply(404, "text/plain", "/metrics and /healthz\n")
 

@@ -37,12 +37,18 @@ class _Received:
 class MqttGateway(BrokerGateway):
     """A gateway on a broker of MQTT; it resumes its session."""
 
-    def __init__(self, gateway: MessageGateway, broker: Broker, *, take_over: bool = False) -> None:
+    def __init__(
+        self, gateway: MessageGateway, broker: Broker, *, take_over: bool = False
+    ) -> None:
         super().__init__(gateway, broker, take_over=take_over)
         self._received: deque[_Received] = deque()
-        self._unfinished: deque[_Received] = deque()  # answered, in the order of arrival
+        self._unfinished: deque[_Received] = (
+            deque()
+        )  # answered, in the order of arrival
         self._outbox: deque[tuple[bytes, bytes, _Received]] = deque()
-        self._owed: dict[int, _Received] = {}  # by number of a publication: the message it answers
+        self._owed: dict[
+            int, _Received
+        ] = {}  # by number of a publication: the message it answers
         self._meters: dict[bytes, str] = {}
         self._lease = f"gaussveil/{broker.client}/lease".encode()
         self._identity = gateway.state.identity.encode()
@@ -53,14 +59,19 @@ class MqttGateway(BrokerGateway):
 
     def _connect(self) -> None:
         self._client.connect()
-        self._seen_lease, self._may_answer = None, False
-        self._client.subscribe({f"{self.broker.source}/+/power": 1, self._lease.decode(): 0})
+        self._seen_lease = None
+        self._may_answer = False
+        self._client.subscribe(
+            {f"{self.broker.source}/+/power": 1, self._lease.decode(): 0}
+        )
         self._client.ping()
 
     def _exchange(self) -> bool:
         """Read, answer and write once; a connection that ended is dropped."""
         try:
-            arrived = self._client.read(PATIENCE if self._outbox or not self._received else 0)
+            arrived = self._client.read(
+                PATIENCE if self._outbox or not self._received else 0
+            )
         except (OSError, SourceError):
             self._client.drop()
             return False
@@ -70,7 +81,14 @@ class MqttGateway(BrokerGateway):
                 if self._may_answer:
                     self._check_lease()
             else:
-                self._received.append(_Received(self._meter(item.topic), item.payload, item.number, self.connections))
+                self._received.append(
+                    _Received(
+                        self._meter(item.topic),
+                        item.payload,
+                        item.number,
+                        self.connections,
+                    )
+                )
         if self._client.answered_pings and not self._may_answer:
             self._check_lease()
         if self._may_answer:
@@ -92,13 +110,16 @@ class MqttGateway(BrokerGateway):
         if self._seen_lease != self._identity:
             self._client.publish(self._lease, self._identity, retain=True)
             self._seen_lease = self._identity
-        self._take_over, self._may_answer = False, True
+        self._take_over = False
+        self._may_answer = True
         self._ready.set()
 
     def _meter(self, topic: bytes) -> str:
         name = self._meters.get(topic)
         if name is None:
-            name = f"//{topic.decode(errors='replace')}".split("/")[-2]  # of no meter that we know if it is no text
+            name = f"//{topic.decode(errors='replace')}".split("/")[
+                -2
+            ]  # of no meter that we know if it is no text
             if len(self._meters) < MOST_NAMES:
                 self._meters[topic] = name
         return name
@@ -106,15 +127,24 @@ class MqttGateway(BrokerGateway):
     def _answer(self) -> None:
         """Answer what has arrived, in one durable group, and hand out as many answers as may be in flight."""
         if not self._outbox and self._received:
-            group = [self._received.popleft() for _ in range(min(GROUP, len(self._received)))]
+            group = [
+                self._received.popleft() for _ in range(min(GROUP, len(self._received)))
+            ]
             known: list[tuple[_Received, Message]] = []
             for received in group:
-                message = None if received.payload is None else decode(received.meter, received.payload)
+                if received.payload is None:
+                    message = None
+                else:
+                    message = decode(received.meter, received.payload)
                 if message is None:
-                    self.gateway.refuse("size" if received.payload is None else "payload")
+                    self.gateway.refuse(
+                        "size" if received.payload is None else "payload"
+                    )
                 else:
                     known.append((received, message))
-            for (received, _), answer in zip(known, self.gateway.answer([message for _, message in known])):
+            for (received, _), answer in zip(
+                known, self.gateway.answer([message for _, message in known])
+            ):
                 self._prepare(received, answer)
             self._unfinished.extend(group)
             self._finish_delivered()
@@ -125,9 +155,16 @@ class MqttGateway(BrokerGateway):
     def _prepare(self, received: _Received, answer: Answer) -> None:
         batch = received.payload is not None and is_batch(received.payload)
         for kind, payload in encode_answer(answer, batch=batch):
-            self._outbox.append((f"{self.broker.target}/{answer.meter}/{kind}".encode(), payload, received))
+            self._outbox.append(
+                (
+                    f"{self.broker.target}/{answer.meter}/{kind}".encode(),
+                    payload,
+                    received,
+                )
+            )
             received.unconfirmed += 1
-        received.answer, received.payload = answer, None
+        received.answer = answer
+        received.payload = None
         self.gateway.hand_over(answer)
 
     def _taken(self, numbers: list[int]) -> None:

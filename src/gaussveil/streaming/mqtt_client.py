@@ -19,7 +19,11 @@ from typing import Any
 
 from gaussveil.errors import ParameterError, SourceError
 
-CONNACK, PUBLISH, PUBACK, SUBACK, PINGRESP = 0x20, 0x30, 0x40, 0x90, 0xD0
+CONNACK = 0x20
+PUBLISH = 0x30
+PUBACK = 0x40
+SUBACK = 0x90
+PINGRESP = 0xD0
 READ_BYTES = 1 << 18
 LARGEST_PACKET = 1 << 18  # the topic may have 64 KiB, a batch 32 KiB
 KEEP_ALIVE = 30
@@ -51,17 +55,25 @@ class Broker:
     source: str = "meters"
     target: str = "private"
     others: Sequence[str] = ()  # more brokers of a cluster of Kafka, host:port
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # librdkafka's own; may hold passwords
+    options: Mapping[str, str] = field(
+        default_factory=dict, repr=False
+    )  # librdkafka's own; may hold passwords
 
     @property
     def address(self) -> str:
         """host:port."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        if ":" in self.host:
+            return f"[{self.host}]:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def encrypted(self) -> bool:
         """Whether the connection uses TLS."""
-        return self.tls or self.certificate_authority is not None or self.client_certificate is not None
+        return (
+            self.tls
+            or self.certificate_authority is not None
+            or self.client_certificate is not None
+        )
 
     def context(self) -> ssl.SSLContext:
         """The system's authorities unless one is named; host names are checked."""
@@ -70,7 +82,9 @@ class Broker:
             if self.client_certificate is not None:
                 context.load_cert_chain(self.client_certificate, self.client_key)
         except (OSError, ssl.SSLError) as error:
-            raise ParameterError(f"the files of certificates cannot be used: {error}") from None
+            raise ParameterError(
+                f"the files of certificates cannot be used: {error}"
+            ) from None
         return context
 
 
@@ -92,8 +106,12 @@ class MqttClient:
         self._context = broker.context() if broker.encrypted else None
         self._socket: Any = None
         self._arrived, self._unsent = bytearray(), bytearray()
-        self._skip, self._number, self.answered_pings = 0, 0, 0
-        self._in_flight: dict[int, bytes] = {}  # publications by number, until the broker has taken them
+        self._skip = 0
+        self._number = 0
+        self.answered_pings = 0
+        self._in_flight: dict[
+            int, bytes
+        ] = {}  # publications by number, until the broker has taken them
         self._heard = self._spoke = 0.0
 
     @property
@@ -117,18 +135,27 @@ class MqttClient:
         connection.setblocking(False)
         self._socket = connection
         self._skip, self._heard, self.answered_pings = 0, time.monotonic(), 0
-        self._unsent = bytearray(b"".join(bytes([packet[0] | 8]) + packet[1:] for packet in self._in_flight.values()))
+        self._unsent = bytearray(
+            b"".join(
+                bytes([packet[0] | 8]) + packet[1:]
+                for packet in self._in_flight.values()
+            )
+        )
         return present
 
     def subscribe(self, topics: Mapping[str, int]) -> None:
         """Ask for topics at their QoS; a refusal is raised by `read`."""
-        body = b"".join(_text(topic) + bytes([quality]) for topic, quality in topics.items())
+        body = b"".join(
+            _text(topic) + bytes([quality]) for topic, quality in topics.items()
+        )
         self._unsent += _packet(0x82, self._next_number().to_bytes(2, "big") + body)
 
     def publish(self, topic: bytes, payload: bytes, *, retain: bool = False) -> int:
         """Queue a publication at QoS 1; its number, which `confirmed` is called with, among others."""
         number = self._next_number()
-        body = len(topic).to_bytes(2, "big") + topic + number.to_bytes(2, "big") + payload
+        body = (
+            len(topic).to_bytes(2, "big") + topic + number.to_bytes(2, "big") + payload
+        )
         packet = _packet(0x33 if retain else 0x32, body)
         self._in_flight[number] = packet
         self._unsent += packet
@@ -148,7 +175,10 @@ class MqttClient:
         connection = self._socket
         if not (isinstance(connection, ssl.SSLSocket) and connection.pending()):
             events = select.poll()
-            events.register(connection.fileno(), select.POLLIN | (select.POLLOUT if self._unsent else 0))
+            events.register(
+                connection.fileno(),
+                select.POLLIN | (select.POLLOUT if self._unsent else 0),
+            )
             if not events.poll(1000 * seconds):
                 return []
         try:
@@ -192,7 +222,8 @@ class MqttClient:
         self._unsent.clear()
 
     def _reached(self) -> Any:
-        host, port = self.broker.host, self.broker.port
+        host = self.broker.host
+        port = self.broker.port
         where = f"the broker {host}:{port}"
         try:
             plain = socket.create_connection((host, port), CONNECT_SECONDS)
@@ -205,48 +236,81 @@ class MqttClient:
             return self._context.wrap_socket(plain, server_hostname=host)
         except ssl.SSLCertVerificationError as error:
             plain.close()
-            raise SourceError(f"the certificate of {where} is refused: {error.verify_message}") from None
+            raise SourceError(
+                f"the certificate of {where} is refused: {error.verify_message}"
+            ) from None
         except OSError as error:
             plain.close()
-            raise SourceError(f"{where} does not speak TLS on this port: {error.args[-1]}") from None
+            raise SourceError(
+                f"{where} does not speak TLS on this port: {error.args[-1]}"
+            ) from None
 
     def _greeted(self, connection: Any) -> bool:
         """Section 3.1 and 3.2: CONNECT with a lasting session, CONNACK."""
         broker = self.broker
-        flags = (0x80 if broker.user is not None else 0) | (0x40 if broker.password is not None else 0)
-        body = b"\x00\x04MQTT\x04" + bytes([flags]) + KEEP_ALIVE.to_bytes(2, "big") + _text(broker.client)
+        flags = (0x80 if broker.user is not None else 0) | (
+            0x40 if broker.password is not None else 0
+        )
+        body = (
+            b"\x00\x04MQTT\x04"
+            + bytes([flags])
+            + KEEP_ALIVE.to_bytes(2, "big")
+            + _text(broker.client)
+        )
         for text in (broker.user, broker.password):
             body += b"" if text is None else _text(text)
-        where, answer = f"the broker {broker.host}:{broker.port}", b""
+        where = f"the broker {broker.host}:{broker.port}"
+        answer = b""
         try:
             connection.sendall(_packet(0x10, body))
             while len(answer) < 4 and (part := connection.recv(4 - len(answer))):
                 answer += part
         except TimeoutError:
-            raise SourceError(f"{where} does not answer: it is no MQTT broker.") from None
+            raise SourceError(
+                f"{where} does not answer: it is no MQTT broker."
+            ) from None
         except ssl.SSLError as error:
-            raise SourceError(f"{where} ended TLS: {error.reason}; does it ask for a client certificate?") from None
+            raise SourceError(
+                f"{where} ended TLS: {error.reason}; does it ask for a client certificate?"
+            ) from None
         except OSError:
             pass  # closed: told below
         if not answer:
-            hint = "does it ask for a client certificate?" if broker.encrypted else "does the port expect TLS?"
-            raise SourceError(f"{where} closed the connection without an answer: {hint}")
+            if broker.encrypted:
+                hint = "does it ask for a client certificate?"
+            else:
+                hint = "does the port expect TLS?"
+            raise SourceError(
+                f"{where} closed the connection without an answer: {hint}"
+            )
         if len(answer) < 4 or answer[:2] != bytes([CONNACK, 2]):
-            hint = "" if broker.encrypted else " or the port expects TLS"
-            raise SourceError(f"{where} does not answer as an MQTT broker: it is none{hint}.")
+            if broker.encrypted:
+                hint = ""
+            else:
+                hint = " or the port expects TLS"
+            raise SourceError(
+                f"{where} does not answer as an MQTT broker: it is none{hint}."
+            )
         if answer[3]:
-            raise ParameterError(f"{where} refused the connection: {REFUSALS.get(answer[3], answer[3])}")
+            raise ParameterError(
+                f"{where} refused the connection: {REFUSALS.get(answer[3], answer[3])}"
+            )
         return bool(answer[2] & 1)
 
     def _taken_apart(self) -> list[Arrived]:
         """Packets out of what has arrived; what is not whole stays."""
-        data, position, found, taken = self._arrived, 0, [], []
+        data = self._arrived
+        position = 0
+        found = []
+        taken = []
         if self._skip:
             position = min(self._skip, len(data))
             self._skip -= position
         end = len(data)
         while position + 1 < end:
-            kind, start, length = data[position], position + 2, data[position + 1]
+            kind = data[position]
+            start = position + 2
+            length = data[position + 1]
             if length & 0x80:
                 size = _remaining_length(data, position + 1)
                 if size is None:
@@ -258,12 +322,17 @@ class MqttClient:
                         raise SourceError("the broker sent a packet that is too large.")
                     if end - start < LARGEST_PACKET:
                         break  # its topic may not be there yet
-                    found.append(_publication(data, kind, start, start + length, held=False))
-                    self._skip, position = start + length - end, end
+                    found.append(
+                        _publication(data, kind, start, start + length, held=False)
+                    )
+                    self._skip = start + length - end
+                    position = end
                 break
             stop = start + length
             if kind & 0xF0 == PUBLISH:
-                found.append(_publication(data, kind, start, stop, held=length <= LARGEST_PACKET))
+                found.append(
+                    _publication(data, kind, start, stop, held=length <= LARGEST_PACKET)
+                )
             elif kind == PUBACK:
                 number = int.from_bytes(data[start:stop], "big")
                 if self._in_flight.pop(number, None) is not None:
@@ -271,7 +340,9 @@ class MqttClient:
             elif kind == PINGRESP:
                 self.answered_pings += 1
             elif kind == SUBACK and 0x80 in data[start + 2 : stop]:
-                raise ParameterError("the broker refused the subscription. Check what the user may read.")
+                raise ParameterError(
+                    "the broker refused the subscription. Check what the user may read."
+                )
             position = stop
         del data[:position]
         if taken:
@@ -285,7 +356,9 @@ class MqttClient:
                 return self._number
 
 
-def _publication(data: bytearray, kind: int, start: int, stop: int, *, held: bool) -> Arrived:
+def _publication(
+    data: bytearray, kind: int, start: int, stop: int, *, held: bool
+) -> Arrived:
     """Section 3.3."""
     after = start + 2 + int.from_bytes(data[start : start + 2], "big")
     if after + (2 if kind & 6 else 0) > stop:
@@ -312,7 +385,8 @@ def _remaining_length(data: bytearray, position: int) -> tuple[int, int] | None:
 
 
 def _packet(kind: int, body: bytes) -> bytes:
-    length, head = len(body), bytearray([kind])
+    length = len(body)
+    head = bytearray([kind])
     while length > 127:
         head.append(length & 0x7F | 0x80)
         length >>= 7

@@ -36,7 +36,9 @@ class MeterState(StreamMemory):
     def __init__(self, meter: Meter, first_sequence: int = 0) -> None:
         super().__init__([meter])
         self.arrays.next[:] = first_sequence
-        self.arrays.confirmed[:] = LARGEST_SEQUENCE  # nothing is answered twice here, so nothing is kept for it
+        self.arrays.confirmed[:] = (
+            LARGEST_SEQUENCE  # nothing is answered twice here, so nothing is kept for it
+        )
         self._fresh = self.to_bytes()
 
     def to_bytes(self) -> bytes:
@@ -47,7 +49,9 @@ class MeterState(StreamMemory):
         """Inverse of `to_bytes`."""
         arrays = self._arrays()
         if len(stored) != sum(array.nbytes for array in arrays):
-            raise FormatError("the state of a meter does not fit its design. Start anew with a reset.")
+            raise FormatError(
+                "the state of a meter does not fit its design. Start anew with a reset."
+            )
         position = 0
         for array in arrays:
             part = stored[position : position + array.nbytes]
@@ -71,7 +75,9 @@ class _Filters:
         self.lock = threading.Lock()
         self.state = MeterState(meter, first_sequence)
         self.generator = KeyedGenerator(bytes(KEY_BYTES), complete_labels=True)
-        self.gateway = Gateway([meter], self.state, generator=self.generator, missing="substitute")
+        self.gateway = Gateway(
+            [meter], self.state, generator=self.generator, missing="substitute"
+        )
 
 
 class MeterReplay:
@@ -81,7 +87,9 @@ class MeterReplay:
         self.meter = meter
         self._key = (meter.design, first_sequence)
 
-    def answer(self, secret: bytes, stored: bytes | None, readings: Iterable[Reading]) -> tuple[bytes, list[Answer]]:
+    def answer(
+        self, secret: bytes, stored: bytes | None, readings: Iterable[Reading]
+    ) -> tuple[bytes, list[Answer]]:
         """The new state and the answers to readings that were not answered before, by sequence number."""
         filters = self._filters()
         try:
@@ -92,24 +100,40 @@ class MeterReplay:
             raise
 
     def _answer(
-        self, filters: _Filters, secret: bytes, stored: bytes | None, readings: Iterable[Reading]
+        self,
+        filters: _Filters,
+        secret: bytes,
+        stored: bytes | None,
+        readings: Iterable[Reading],
     ) -> tuple[bytes, list[Answer]]:
         if stored is None:
             filters.state.forget()
-            chain = hmac.digest(secret, f"{self.meter.certificate.release_id}/{self.meter.name}".encode(), "sha256")
+            chain = hmac.digest(
+                secret,
+                f"{self.meter.certificate.release_id}/{self.meter.name}".encode(),
+                "sha256",
+            )
         else:
             if stored[:4] != MARK:
-                raise FormatError("the state of a meter is of another version. Start anew with a reset.")
+                raise FormatError(
+                    "the state of a meter is of another version. Start anew with a reset."
+                )
             chain = stored[4 : 4 + KEY_BYTES]
             filters.state.load(stored[4 + KEY_BYTES :])
         answers = []
         for sequence, value in sorted(readings, key=_rank):
             if not 0 <= sequence < LARGEST_SEQUENCE:
                 continue  # the gateway's rule for numbers that no meter has
-            label = READING.pack(sequence, math.nan if math.isnan(value) else value + 0.0)  # -0.0 is the same reading
+            label = READING.pack(
+                sequence, math.nan if math.isnan(value) else value + 0.0
+            )  # -0.0 is the same reading
             filters.generator.aim(chain, b"noise" + label)
-            answer = filters.gateway.answer([Message(filters.name, sequence, np.array([value]))])[0]
-            if filters.generator.used:  # otherwise refused, or answered before and given out then
+            answer = filters.gateway.answer(
+                [Message(filters.name, sequence, np.array([value]))]
+            )[0]
+            if (
+                filters.generator.used
+            ):  # otherwise refused, or answered before and given out then
                 chain = hmac.digest(chain, b"chain" + label, "sha256")
                 answer.meter = self.meter.name
                 answers.append(answer)
@@ -126,7 +150,11 @@ class MeterReplay:
 
 def readings_of(meter: str, payloads: Iterable[bytes]) -> list[Reading]:
     """The readings in payloads of the gateway's form; what has no usable sequence number is left out."""
-    messages = [message for message in (decode(meter, payload) for payload in payloads) if message is not None]
+    messages = [
+        message
+        for message in (decode(meter, payload) for payload in payloads)
+        if message is not None
+    ]
     return [
         (message.sequence + offset, value)
         for message in messages

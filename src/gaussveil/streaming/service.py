@@ -28,7 +28,10 @@ def open_gateway(
     """
     path = Path(meters_file)
     meters = read_meters(path)
-    place = Path(folder) if folder is not None else path.with_suffix(".state")
+    if folder is not None:
+        place = Path(folder)
+    else:
+        place = path.with_suffix(".state")
     mark = mark_beside(path)
     fresh = not StreamState.exists(place)
     if mark.exists() and fresh and reset_from is None:
@@ -38,13 +41,22 @@ def open_gateway(
         )
     state = StreamState.open(place, meters, reset_from=reset_from)
     try:
-        state.mark = Mark.claim(mark, state.identity, state.progress, anew=reset_from is not None, fresh=fresh)
+        state.mark = Mark.claim(
+            mark,
+            state.identity,
+            state.progress,
+            anew=reset_from is not None,
+            fresh=fresh,
+        )
     except BaseException:
         state.abandon()
         if fresh:
             shutil.rmtree(place)
         raise
-    jump = LONGEST_JUMP if longest_jump is None else longest_jump
+    if longest_jump is None:
+        jump = LONGEST_JUMP
+    else:
+        jump = longest_jump
     return Gateway(meters, state, longest_jump=jump, missing=missing)
 
 

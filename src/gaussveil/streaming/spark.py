@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gaussveil import checks
-from gaussveil.errors import AssumptionError, FormatError, MissingDependencyError, ParameterError, SchemaError
+from gaussveil.errors import (
+    AssumptionError,
+    FormatError,
+    MissingDependencyError,
+    ParameterError,
+    SchemaError,
+)
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil.noise.keyed import KEY_BYTES
 from gaussveil.streaming.bundle import answer_bundle, bundle_count, bundle_key
@@ -27,7 +33,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-COLUMNS = "meter string, seq bigint, kw double, register string, samples bigint, kwh double"
+COLUMNS = (
+    "meter string, seq bigint, kw double, register string, samples bigint, kwh double"
+)
 PAYLOADS = "key string, value binary"
 STATE = "state binary"
 METERS_PER_KEY = 16
@@ -61,10 +69,15 @@ class SparkStream:
         self.meters = {meter.name: meter for meter in read_meters(meters_file)}
         self.checkpoint = os.fspath(checkpoint)
         self.session = session or start_session(master)
-        key_path = Path(key_file) if key_file is not None else Path(f"{os.fspath(meters_file)}.key")
+        if key_file is not None:
+            key_path = Path(key_file)
+        else:
+            key_path = Path(f"{os.fspath(meters_file)}.key")
         checks.whole("meters_per_key", meters_per_key)
         bundles = bundle_count(len(self.meters), meters_per_key)
-        self._secret, self.first_sequence, self._bundles = self._agreed(key_path, reset_from, bundles)
+        self._secret, self.first_sequence, self._bundles = self._agreed(
+            key_path, reset_from, bundles
+        )
 
     def private(self, readings: DataFrame, *, payloads: bool = False) -> DataFrame:
         """Private readings of a streaming frame with columns ``meter`` and either ``seq`` and ``kw``, or ``payload``.
@@ -74,66 +87,118 @@ class SparkStream:
         """
         from pyspark.sql.streaming.state import GroupStateTimeout
 
-        form = ("meter", "payload") if "payload" in readings.columns else ("meter", "seq", "kw")
+        form = (
+            ("meter", "payload")
+            if "payload" in readings.columns
+            else ("meter", "seq", "kw")
+        )
         if missing := [name for name in form if name not in readings.columns]:
-            raise SchemaError(f"the readings lack the columns {', '.join(missing)}; they have {readings.columns}.")
+            raise SchemaError(
+                f"the readings lack the columns {', '.join(missing)}; they have {readings.columns}."
+            )
         meters = self.session.sparkContext.broadcast(self.meters)
-        secret, first_sequence = self._secret, self.first_sequence
+        secret = self._secret
+        first_sequence = self.first_sequence
 
-        def answered(_key: tuple[Any, ...], frames: Iterator[Any], state: Any) -> Iterator[Any]:
-            yield _micro_batch(meters.value, secret, first_sequence, frames, state, payloads)
+        def answered(
+            _key: tuple[Any, ...], frames: Iterator[Any], state: Any
+        ) -> Iterator[Any]:
+            yield _micro_batch(
+                meters.value, secret, first_sequence, frames, state, payloads
+            )
 
-        kinds = {"meter": "STRING", "seq": "BIGINT", "kw": "DOUBLE", "payload": "BINARY"}
-        named = readings.selectExpr(*(f"try_cast({name} AS {kinds[name]}) AS {name}" for name in form))
+        kinds = {
+            "meter": "STRING",
+            "seq": "BIGINT",
+            "kw": "DOUBLE",
+            "payload": "BINARY",
+        }
+        named = readings.selectExpr(
+            *(f"try_cast({name} AS {kinds[name]}) AS {name}" for name in form)
+        )
         usable = named.where(f"meter IS NOT NULL AND {form[1]} IS NOT NULL")
-        grouped = usable.selectExpr(f"{bundle_key('meter', self._bundles)} AS bundle", *form).groupBy("bundle")
+        grouped = usable.selectExpr(
+            f"{bundle_key('meter', self._bundles)} AS bundle", *form
+        ).groupBy("bundle")
         return grouped.applyInPandasWithState(
-            answered, PAYLOADS if payloads else COLUMNS, STATE, "append", GroupStateTimeout.NoTimeout
+            answered,
+            PAYLOADS if payloads else COLUMNS,
+            STATE,
+            "append",
+            GroupStateTimeout.NoTimeout,
         )
 
-    def kafka_readings(self, servers: str, topic: str, options: Mapping[str, str] | None = None) -> DataFrame:
+    def kafka_readings(
+        self, servers: str, topic: str, options: Mapping[str, str] | None = None
+    ) -> DataFrame:
         """A Kafka topic whose keys are meters and whose values are the gateway's messages; options go to Spark."""
         reader = self.session.readStream.format("kafka").options(**(options or {}))
-        reader = reader.option("kafka.bootstrap.servers", servers).option("subscribe", topic)
+        reader = reader.option("kafka.bootstrap.servers", servers).option(
+            "subscribe", topic
+        )
         with _connector(self.session.version):
-            return reader.load().selectExpr("CAST(key AS STRING) AS meter", "value AS payload")
+            return reader.load().selectExpr(
+                "CAST(key AS STRING) AS meter", "value AS payload"
+            )
 
     def start(
-        self, private: DataFrame, sink: str, *, trigger: Mapping[str, Any] | None = None, **options: Any
+        self,
+        private: DataFrame,
+        sink: str,
+        *,
+        trigger: Mapping[str, Any] | None = None,
+        **options: Any,
     ) -> StreamingQuery:
         """Start the query on the checkpoint; ``trigger`` and ``options`` are Spark's own."""
         if "checkpointLocation" in options:
-            raise ParameterError("the checkpoint belongs to the stream's key: name it when you make the SparkStream.")
-        writer = private.writeStream.format(sink).outputMode("append").options(**options)
+            raise ParameterError(
+                "the checkpoint belongs to the stream's key: name it when you make the SparkStream."
+            )
+        writer = (
+            private.writeStream.format(sink).outputMode("append").options(**options)
+        )
         if trigger:
             writer = writer.trigger(**trigger)
         with _connector(self.session.version):
             return writer.option("checkpointLocation", self.checkpoint).start()
 
-    def _agreed(self, key_path: Path, reset_from: int | None, bundles: int) -> tuple[bytes, int, int]:
+    def _agreed(
+        self, key_path: Path, reset_from: int | None, bundles: int
+    ) -> tuple[bytes, int, int]:
         """Key, first sequence number and keys of state, after making sure that key and checkpoint belong together."""
         if reset_from is not None:
             checks.whole("reset_from", reset_from, "[0, inf)")
         digest = digest_of(tuple(self.meters.values()))
         files, path = self._place("gaussveil-key-*")
-        started = [status.getPath().getName() for status in files.globStatus(path) or ()]
+        started = [
+            status.getPath().getName() for status in files.globStatus(path) or ()
+        ]
         if reset_from is None and bool(started) != key_path.exists():
-            gone = "checkpoint" if not started else "key"
+            if not started:
+                gone = "checkpoint"
+            else:
+                gone = "key"
             raise AssumptionError(
                 f"these meters were started before, but their {gone} is gone. Reset from a sequence number that was "
                 "never answered, on a new checkpoint: filters and noise then start anew together."
             )
         if reset_from is not None and started:
-            raise ParameterError("a reset needs a new checkpoint: the old one holds the state that shall be forgotten.")
+            raise ParameterError(
+                "a reset needs a new checkpoint: the old one holds the state that shall be forgotten."
+            )
         if reset_from is not None or not started:
             _write_key(key_path, digest, reset_from or 0, bundles)
         secret, first_sequence, bundles = _read_key(key_path, digest)
         mark = f"gaussveil-key-{hashlib.sha256(secret).hexdigest()[:16]}"
         if started and started != [mark]:
-            raise AssumptionError("the checkpoint belongs to another key. Use the key that it was started with.")
+            raise AssumptionError(
+                "the checkpoint belongs to another key. Use the key that it was started with."
+            )
         if not started:
             if "://" not in self.checkpoint:
-                Path(self.checkpoint).mkdir(mode=0o700, parents=True, exist_ok=True)  # it will hold readings and noise
+                Path(self.checkpoint).mkdir(
+                    mode=0o700, parents=True, exist_ok=True
+                )  # it will hold readings and noise
             files, path = self._place(mark)
             files.createNewFile(path)
         return secret, first_sequence, bundles
@@ -146,7 +211,12 @@ class SparkStream:
 
 
 def _micro_batch(
-    meters: Mapping[str, Meter], secret: bytes, first_sequence: int, frames: Iterator[Any], state: Any, payloads: bool
+    meters: Mapping[str, Meter],
+    secret: bytes,
+    first_sequence: int,
+    frames: Iterator[Any],
+    state: Any,
+    payloads: bool,
 ) -> Any:
     """All new readings of the meters under one key: state in, state and private rows out."""
     import pandas as pd
@@ -154,26 +224,50 @@ def _micro_batch(
     readings: dict[str, list[Reading]] = {}
     for frame in frames:
         if "payload" in frame:
-            for name, payload in zip(frame["meter"].tolist(), frame["payload"].tolist()):
+            for name, payload in zip(
+                frame["meter"].tolist(), frame["payload"].tolist()
+            ):
                 readings.setdefault(name, []).extend(readings_of(name, [payload]))
         else:
-            for name, sequence, value in zip(*(frame[column].tolist() for column in ("meter", "seq", "kw"))):
-                readings.setdefault(name, []).append((sequence, math.nan if value is None else value))
+            for name, sequence, value in zip(
+                *(frame[column].tolist() for column in ("meter", "seq", "kw"))
+            ):
+                readings.setdefault(name, []).append(
+                    (sequence, math.nan if value is None else value)
+                )
     rows: list[tuple[Any, ...]] = []
     if not meters.keys().isdisjoint(readings):
-        stored = bytes(state.get[0]) if state.exists else None
+        if state.exists:
+            stored = bytes(state.get[0])
+        else:
+            stored = None
         kept, answers = answer_bundle(meters, secret, first_sequence, stored, readings)
         state.update((kept,))
         for name, answer in answers:
             for first, values in answer.runs:
                 if payloads:
-                    rows += [(name, payload) for payload in encode_readings(first, values)]
+                    rows += [
+                        (name, payload) for payload in encode_readings(first, values)
+                    ]
                 else:
-                    rows += [(name, first + k, value, None, None, None) for k, value in enumerate(values.tolist())]
+                    rows += [
+                        (name, first + k, value, None, None, None)
+                        for k, value in enumerate(values.tolist())
+                    ]
             for energy in answer.energies:
-                whole = (name, energy.first, None, energy.name, energy.samples, energy.kwh)
+                whole = (
+                    name,
+                    energy.first,
+                    None,
+                    energy.name,
+                    energy.samples,
+                    energy.kwh,
+                )
                 rows.append((name, encode_energy(energy)) if payloads else whole)
-    form = PAYLOADS if payloads else COLUMNS
+    if payloads:
+        form = PAYLOADS
+    else:
+        form = COLUMNS
     columns = [part.split()[0] for part in form.split(", ")]
     return pd.DataFrame(rows, columns=columns, dtype=object)
 
@@ -181,19 +275,31 @@ def _micro_batch(
 def _write_key(path: Path, digest: str, first_sequence: int, bundles: int) -> None:
     """A new secret key, on the disk before anything is drawn from it."""
     secret = os.urandom(KEY_BYTES).hex()
-    record = {"format": 2, "secret": secret, "meters": digest, "from": first_sequence, "bundles": bundles}
+    record = {
+        "format": 2,
+        "secret": secret,
+        "meters": digest,
+        "from": first_sequence,
+        "bundles": bundles,
+    }
     write_whole(path, json.dumps(record), PRIVATE)
 
 
 def _read_key(path: Path, digest: str) -> tuple[bytes, int, int]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        secret, meters = bytes.fromhex(record["secret"]), record["meters"]
-        first_sequence, bundles = int(record["from"]), int(record["bundles"])
+        secret = bytes.fromhex(record["secret"])
+        meters = record["meters"]
+        first_sequence = int(record["from"])
+        bundles = int(record["bundles"])
     except (OSError, ValueError, KeyError, TypeError):
-        raise FormatError(f"{path}: not a key of a stream, or of another version: {_ANEW}") from None
+        raise FormatError(
+            f"{path}: not a key of a stream, or of another version: {_ANEW}"
+        ) from None
     if len(secret) != KEY_BYTES or meters != digest or bundles < 1:
-        raise FormatError(f"{path}: belongs to other meters or another version: name their own key, or {_ANEW}")
+        raise FormatError(
+            f"{path}: belongs to other meters or another version: name their own key, or {_ANEW}"
+        )
     return secret, first_sequence, bundles
 
 
@@ -206,7 +312,9 @@ class _connector:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+    def __exit__(
+        self, kind: object, error: BaseException | None, trace: object
+    ) -> None:
         from pyspark.errors import AnalysisException
 
         if isinstance(error, AnalysisException) and "kafka" in str(error).lower():

@@ -35,7 +35,17 @@ FORMAT = 2
 COMMITTED = struct.Struct("<QQI")  # generation, bytes of its log, checksum
 CHECKPOINT_BYTES = 1 << 26
 CLOSED = -1
-DAMAGE = (OSError, EOFError, ValueError, KeyError, TypeError, IndexError, struct.error, zipfile.BadZipFile, zlib.error)
+DAMAGE = (
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    IndexError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 Reset = int | Mapping[str, int]  # of all meters, or by name
 
@@ -90,7 +100,10 @@ class StreamState(StreamMemory):
         self.identity = os.urandom(16).hex()
         self.generation = 0
         self.retired: dict[tuple[str, str], int] = {}
-        self._lock, self._log, self._committed, self._written = lock, CLOSED, CLOSED, 0
+        self._lock = lock
+        self._log = CLOSED
+        self._committed = CLOSED
+        self._written = 0
 
     @property
     def progress(self) -> Progress:
@@ -104,7 +117,11 @@ class StreamState(StreamMemory):
 
     @classmethod
     def open(
-        cls, folder: str | os.PathLike[str], meters: Sequence[Meter], *, reset_from: Reset | None = None
+        cls,
+        folder: str | os.PathLike[str],
+        meters: Sequence[Meter],
+        *,
+        reset_from: Reset | None = None,
     ) -> StreamState:
         """Recover the state: last checkpoint, then every frame of the log. Meters may have come or gone meanwhile.
 
@@ -119,15 +136,22 @@ class StreamState(StreamMemory):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
-            raise SourceError(f"the state in {path} is in use by another gateway. Stop it first.") from None
+            raise SourceError(
+                f"the state in {path} is in use by another gateway. Stop it first."
+            ) from None
         try:
             state = cls(path, meters, lock)
             begins = _by_name(reset_from, meters)
-            stored = _stored(path, all_anew=len(begins) == len(meters)) if cls.exists(path) else None
+            if cls.exists(path):
+                stored = _stored(path, all_anew=len(begins) == len(meters))
+            else:
+                stored = None
             fitting = stored is not None and state._take_over(stored, begins)
             for row, meter in enumerate(meters):
                 if stored is None and meter.name in begins:
-                    state.arrays.next[row] = state.arrays.confirmed[row] = begins[meter.name]
+                    state.arrays.next[row] = state.arrays.confirmed[row] = begins[
+                        meter.name
+                    ]
             if fitting and stored is not None and not begins:
                 state._continue_log(stored.log_bytes)
             else:  # never over files that are in force: a crash leaves the old state or the new one, not parts of both
@@ -153,12 +177,19 @@ class StreamState(StreamMemory):
         """Write all arrays, then start an empty log; a crash in between leaves the older pair in force."""
         generation = self.generation + 1
         names = [[meter.name, meter.certificate.release_id] for meter in self.meters]
-        record = {"meters": names, "retired": [[*whose, end] for whose, end in self.retired.items()]}
+        record = {
+            "meters": names,
+            "retired": [[*whose, end] for whose, end in self.retired.items()],
+        }
         listed = np.frombuffer(json.dumps(record).encode(), np.uint8)
         with _private(self.folder / f"arrays-{generation}.npz") as handle:
             np.savez(handle, allow_pickle=False, listed=listed, **self.arrays.to_dict())
             _sync(handle)
-        log = os.open(self.folder / f"log-{generation}", os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        log = os.open(
+            self.folder / f"log-{generation}",
+            os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND,
+            0o600,
+        )
         os.fsync(log)
         with _private(self.folder / f"committed-{generation}") as handle:
             handle.write(_committed(generation, 0))
@@ -166,10 +197,14 @@ class StreamState(StreamMemory):
         head = {"format": FORMAT, "generation": generation, "state": self.identity}
         write_whole(self.folder / "state.json", json.dumps(head), PRIVATE)
         self._let_go()
-        for old in _generations(self.folder) - {generation}:  # also what a crash or a reset left
+        for old in _generations(self.folder) - {
+            generation
+        }:  # also what a crash or a reset left
             for name in (f"arrays-{old}.npz", f"log-{old}", f"committed-{old}"):
                 (self.folder / name).unlink(missing_ok=True)
-        self.generation, self._log, self._written = generation, log, 0
+        self.generation = generation
+        self._log = log
+        self._written = 0
         self._committed = os.open(self.folder / f"committed-{generation}", os.O_WRONLY)
         if self.mark is not None:
             self.mark.note(self.progress)
@@ -198,7 +233,9 @@ class StreamState(StreamMemory):
         """Continue every meter that is known; whether the file of meters is the one the log was written for."""
         places = {whose: row for row, whose in enumerate(stored.meters)}
         now = [(meter.name, meter.certificate.release_id) for meter in self.meters]
-        known = [(row, places[whose]) for row, whose in enumerate(now) if whose in places]
+        known = [
+            (row, places[whose]) for row, whose in enumerate(now) if whose in places
+        ]
         if known:
             rows, sources = np.array(known).T
             self.arrays.take(rows, stored.arrays, sources)
@@ -213,17 +250,26 @@ class StreamState(StreamMemory):
                 )
             if whose[0] in begins or (begin and whose not in places):
                 _forget(self.arrays, row, begin)
-        self.identity, self.generation = stored.identity, stored.generation
+        self.identity = stored.identity
+        self.generation = stored.generation
         served = set(now)
-        self.retired = {whose: end for whose, end in {**stored.retired, **ends}.items() if whose not in served}
+        self.retired = {
+            whose: end
+            for whose, end in {**stored.retired, **ends}.items()
+            if whose not in served
+        }
         return now == stored.meters
 
     def _continue_log(self, length: int) -> None:
-        self._log = os.open(self.folder / f"log-{self.generation}", os.O_RDWR | os.O_APPEND)
+        self._log = os.open(
+            self.folder / f"log-{self.generation}", os.O_RDWR | os.O_APPEND
+        )
         os.ftruncate(self._log, length)  # a torn frame was never published
         os.fsync(self._log)
         self._written = length
-        self._committed = os.open(self.folder / f"committed-{self.generation}", os.O_WRONLY)
+        self._committed = os.open(
+            self.folder / f"committed-{self.generation}", os.O_WRONLY
+        )
         self._note_committed()
 
     def _note_committed(self) -> None:
@@ -238,19 +284,33 @@ def read_state(folder: str | os.PathLike[str]) -> Stored:
     path = Path(folder)
     with _damage_reported(path):
         head = json.loads((path / "state.json").read_text(encoding="utf-8"))
-        generation, identity = int(head["generation"]), str(head["state"])
+        generation = int(head["generation"])
+        identity = str(head["state"])
         if head["format"] != FORMAT:
-            raise FormatError(f"the state in {path} is of format {head['format']}, not {FORMAT}.")
+            raise FormatError(
+                f"the state in {path} is of format {head['format']}, not {FORMAT}."
+            )
         # read at once: a lazily read archive checks its sums only where it is read
-        with np.load(io.BytesIO((path / f"arrays-{generation}.npz").read_bytes()), allow_pickle=False) as archive:
+        with np.load(
+            io.BytesIO((path / f"arrays-{generation}.npz").read_bytes()),
+            allow_pickle=False,
+        ) as archive:
             arrays = dict(archive)
         listed = json.loads(arrays["listed"].tobytes())
         meters = [(str(name), str(paid)) for name, paid in listed["meters"]]
-        retired = {(str(name), str(paid)): int(end) for name, paid, end in listed["retired"]}
-        stored = Stored(identity, generation, MeterArrays.from_dict(arrays), meters, retired)
+        retired = {
+            (str(name), str(paid)): int(end) for name, paid, end in listed["retired"]
+        }
+        stored = Stored(
+            identity, generation, MeterArrays.from_dict(arrays), meters, retired
+        )
         body = (path / f"log-{generation}").read_bytes()
-        noted, written, checksum = COMMITTED.unpack((path / f"committed-{generation}").read_bytes())
-        if noted != generation or checksum != zlib.crc32(COMMITTED.pack(noted, written, 0)[:16]):
+        noted, written, checksum = COMMITTED.unpack(
+            (path / f"committed-{generation}").read_bytes()
+        )
+        if noted != generation or checksum != zlib.crc32(
+            COMMITTED.pack(noted, written, 0)[:16]
+        ):
             raise ValueError("committed")
     for position, drawn in frames_in(body):
         stored.arrays.apply(drawn)
@@ -292,17 +352,26 @@ def _by_name(reset_from: Reset | None, meters: Sequence[Meter]) -> dict[str, int
     if reset_from is None:
         return {}
     names = [meter.name for meter in meters]
-    begins = dict.fromkeys(names, reset_from) if isinstance(reset_from, int) else dict(reset_from)
+    if isinstance(reset_from, int):
+        begins = dict.fromkeys(names, reset_from)
+    else:
+        begins = dict(reset_from)
     if unknown := [name for name in begins if name not in names]:
-        raise ParameterError(f"reset_from must name meters of the file. Got {unknown[0]!r}.")
+        raise ParameterError(
+            f"reset_from must name meters of the file. Got {unknown[0]!r}."
+        )
     if wrong := [begin for begin in begins.values() if begin < 0]:
-        raise ParameterError(f"reset_from must be a sequence number, 0 or later. Got {wrong[0]}.")
+        raise ParameterError(
+            f"reset_from must be a sequence number, 0 or later. Got {wrong[0]}."
+        )
     return begins
 
 
 def _forget(arrays: MeterArrays, row: int, begin: int) -> None:
     """One meter as if no reading had come, and none before `begin` ever will."""
-    fresh = MeterArrays(arrays.windows[:, row : row + 1], len(arrays.states), len(arrays.past))
+    fresh = MeterArrays(
+        arrays.windows[:, row : row + 1], len(arrays.states), len(arrays.past)
+    )
     fresh.next[0] = fresh.confirmed[0] = begin
     arrays.confirm(row, int(arrays.next[row]))  # lets go of what was spilled
     arrays.take(np.array([row]), fresh, np.array([0]))
@@ -311,12 +380,20 @@ def _forget(arrays: MeterArrays, row: int, begin: int) -> None:
 
 def _generations(folder: Path) -> set[int]:
     """Numbers of all checkpoints of which a file is there."""
-    names = [path.name.removesuffix(".npz").rpartition("-") for path in folder.iterdir()]
-    return {int(number) for kind, _, number in names if kind in ("arrays", "log", "committed") and number.isdecimal()}
+    names = [
+        path.name.removesuffix(".npz").rpartition("-") for path in folder.iterdir()
+    ]
+    return {
+        int(number)
+        for kind, _, number in names
+        if kind in ("arrays", "log", "committed") and number.isdecimal()
+    }
 
 
 def _committed(generation: int, written: int) -> bytes:
-    return COMMITTED.pack(generation, written, zlib.crc32(COMMITTED.pack(generation, written, 0)[:16]))
+    return COMMITTED.pack(
+        generation, written, zlib.crc32(COMMITTED.pack(generation, written, 0)[:16])
+    )
 
 
 def _private(path: Path) -> BinaryIO:

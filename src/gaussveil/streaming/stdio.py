@@ -22,7 +22,13 @@ GROUP_BYTES = 1 << 16
 TOLD = 20  # lines whose faults are told one by one; all are counted
 
 
-def serve_lines(gateway: MessageGateway, source: BinaryIO, target: BinaryIO, *, keep: int | None = None) -> None:
+def serve_lines(
+    gateway: MessageGateway,
+    source: BinaryIO,
+    target: BinaryIO,
+    *,
+    keep: int | None = None,
+) -> None:
     """Answer until the source ends; the first lines that are no readings are told with their number and the reason.
 
     Nobody confirms a line, so all answers stay, or the last `keep` of each meter: the same lines again get the same
@@ -40,7 +46,9 @@ def serve_lines(gateway: MessageGateway, source: BinaryIO, target: BinaryIO, *, 
                 gateway.refuse("payload")
             else:
                 messages.append(message)
-            if message is None or (gateway.missing == "refuse" and math.isnan(message.values[0])):
+            if message is None or (
+                gateway.missing == "refuse" and math.isnan(message.values[0])
+            ):
                 told += 1
                 if told <= TOLD:
                     LOGGER.warning("line %d is refused: %s", number, fault(line))
@@ -61,17 +69,22 @@ def _lines(answer: Answer) -> Iterator[bytes]:
 
 def _groups(source: BinaryIO) -> Iterator[list[bytes]]:
     """Whole lines, as many as are there without waiting."""
-    descriptor, rest = source.fileno(), b""
+    descriptor = source.fileno()
+    rest = b""
     while True:
         chunk = os.read(descriptor, GROUP_BYTES)
         if not chunk:
             break
-        while len(chunk) < 16 * GROUP_BYTES and select.select([descriptor], [], [], 0)[0]:
+        while (
+            len(chunk) < 16 * GROUP_BYTES and select.select([descriptor], [], [], 0)[0]
+        ):
             more = os.read(descriptor, GROUP_BYTES)
             if not more:
                 break
             chunk += more
         *lines, rest = (rest + chunk).split(b"\n")
-        rest = rest[: LARGEST_TEXT + 1]  # of a line that long no more is kept: it is refused when it ends
+        rest = rest[
+            : LARGEST_TEXT + 1
+        ]  # of a line that long no more is kept: it is refused when it ends
         yield lines
     yield [rest]

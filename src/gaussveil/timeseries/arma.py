@@ -50,14 +50,19 @@ def fit_arma(series: ArrayLike, order: tuple[int, int] = (6, 5)) -> ArmaModels:
     checks.whole("order of the autoregression", p, "[0, inf)")
     checks.whole("order of the moving average", q, "[0, inf)")
     if rows.ndim != 2 or rows.shape[1] < 10 * (p + q + 1):
-        raise ShapeError(f"series needs at least {10 * (p + q + 1)} times per row for order {order}. Got {rows.shape}.")
+        raise ShapeError(
+            f"series needs at least {10 * (p + q + 1)} times per row for order {order}. Got {rows.shape}."
+        )
     if not np.isfinite(rows).all():
-        raise NotFiniteError("series must be finite; fill gaps first (read_readings(gaps=...))")
+        raise NotFiniteError(
+            "series must be finite; fill gaps first (read_readings(gaps=...))"
+        )
     mean = rows.mean(axis=1)
     centred = rows - mean[:, None]
     scale = np.sqrt(np.mean(centred * centred, axis=1))
     varying = np.flatnonzero(scale > 1e-12 * (1 + np.abs(mean)))
-    theta, variance = np.zeros((len(rows), p + q)), np.full(len(rows), np.finfo(np.float64).tiny)
+    theta = np.zeros((len(rows), p + q))
+    variance = np.full(len(rows), np.finfo(np.float64).tiny)
     for first in range(0, varying.size, _BLOCK):
         homes = varying[first : first + _BLOCK]
         theta[homes], energy = _fit_block(centred[homes] / scale[homes, None], p, q)
@@ -69,7 +74,9 @@ def conditional_innovations(series: Floats, ar: Floats, ma: Floats) -> Floats:
     """Innovations of every row given that all was zero before it begins."""
     found = np.empty_like(series)
     for home, row in enumerate(series):
-        found[home] = lfilter(np.concatenate([[1.0], -ar[home]]), np.concatenate([[1.0], ma[home]]), row)
+        found[home] = lfilter(
+            np.concatenate([[1.0], -ar[home]]), np.concatenate([[1.0], ma[home]]), row
+        )
     return found
 
 
@@ -87,7 +94,9 @@ def hannan_rissanen(x: Floats, p: int, q: int) -> Floats:
     long = min(max(2 * (p + q), 20), x.size // 4)
     lags = np.fft.irfft(np.abs(np.fft.rfft(x, 2 * x.size)) ** 2)[: long + 1]
     lags[0] *= 1 + 1e-9  # a purely periodic row would make the equations singular
-    residual = lfilter(np.concatenate([[1.0], -solve_toeplitz(lags[:-1], lags[1:])]), [1.0], x)
+    residual = lfilter(
+        np.concatenate([[1.0], -solve_toeplitz(lags[:-1], lags[1:])]), [1.0], x
+    )
     design = np.empty((x.size, p + q), order="F")
     _lagged(x, p, design[:, :p])
     _lagged(residual, q, design[:, p:])
@@ -102,14 +111,20 @@ def _pull_inside(theta: Floats, p: int) -> Floats:
     found = theta.copy()
     for part, sign in ((slice(0, p), 1.0), (slice(p, None), -1.0)):
         radius = np.maximum(spectral_radius(sign * found[:, part]), _START_LIMIT)
-        found[:, part] *= (_START_LIMIT / radius)[:, None] ** np.arange(1, found[:, part].shape[1] + 1)
+        found[:, part] *= (_START_LIMIT / radius)[:, None] ** np.arange(
+            1, found[:, part].shape[1] + 1
+        )
     return found
 
 
-def _normal_equations(series: Floats, theta: Floats, residual: Floats, p: int) -> tuple[Floats, Floats]:
+def _normal_equations(
+    series: Floats, theta: Floats, residual: Floats, p: int
+) -> tuple[Floats, Floats]:
     """J'J and J'r per household; J's columns are -(x/ma)[t-i] and -(e/ma)[t-j], derivatives of the innovations."""
-    count, q = theta.shape[1], theta.shape[1] - p
-    gram, slope = np.empty((len(theta), count, count)), np.empty((len(theta), count))
+    count = theta.shape[1]
+    q = theta.shape[1] - p
+    gram = np.empty((len(theta), count, count))
+    slope = np.empty((len(theta), count))
     jacobian = np.empty((series.shape[1], count), order="F")
     for home, row in enumerate(series):
         recursive = np.concatenate([[1.0], theta[home, p:]])
@@ -130,15 +145,29 @@ def _fit_block(series: Floats, p: int, q: int) -> tuple[Floats, Floats]:
 
     # Two starts: the surface has several valleys, and a plain autoregression is a point of comparison that never fails.
     starts = [np.array([hannan_rissanen(row, p, q) for row in series])]
-    starts.append(np.array([np.concatenate([hannan_rissanen(row, p, 0), np.zeros(q)]) for row in series]))
-    runs = [_descend(conditional, series, _pull_inside(start, p), p, 10 * TOLERANCE) for start in starts]
+    starts.append(
+        np.array(
+            [
+                np.concatenate([hannan_rissanen(row, p, 0), np.zeros(q)])
+                for row in series
+            ]
+        )
+    )
+    runs = [
+        _descend(conditional, series, _pull_inside(start, p), p, 10 * TOLERANCE)
+        for start in starts
+    ]
     better = runs[1][1] < runs[0][1]
     theta = np.where(better[:, None], runs[1][0], runs[0][0])
     return _descend(exact, series, theta, p, TOLERANCE)
 
 
 def _descend(
-    innovations: Callable[[Floats, Floats], Floats], series: Floats, theta: Floats, p: int, tolerance: float
+    innovations: Callable[[Floats, Floats], Floats],
+    series: Floats,
+    theta: Floats,
+    p: int,
+    tolerance: float,
 ) -> tuple[Floats, Floats]:
     """Levenberg-Marquardt in lockstep, one trial per household and pass; leaving the admissible region is a failure."""
     theta = theta.copy()
@@ -147,23 +176,40 @@ def _descend(
     if theta.shape[1] == 0:
         return theta, energy
     gram, slope = _normal_equations(series, theta, residual, p)
-    damping, quiet = np.full(len(theta), 1e-3), np.zeros(len(theta), dtype=int)
+    damping = np.full(len(theta), 1e-3)
+    quiet = np.zeros(len(theta), dtype=int)
     active = np.arange(len(theta))
     for _ in range(PASSES):
         diagonal = np.einsum("hii->hi", gram[active]) + 1e-12
-        system = gram[active] + (damping[active, None] * diagonal)[:, :, None] * np.eye(theta.shape[1])
-        trial = theta[active] - np.linalg.solve(system, slope[active][:, :, None])[:, :, 0]
-        inside = np.maximum(spectral_radius(trial[:, :p]), spectral_radius(-trial[:, p:])) <= ROOT_LIMIT
-        homes, trial = active[inside], trial[inside]
+        system = gram[active] + (damping[active, None] * diagonal)[:, :, None] * np.eye(
+            theta.shape[1]
+        )
+        trial = (
+            theta[active] - np.linalg.solve(system, slope[active][:, :, None])[:, :, 0]
+        )
+        inside = (
+            np.maximum(spectral_radius(trial[:, :p]), spectral_radius(-trial[:, p:]))
+            <= ROOT_LIMIT
+        )
+        homes = active[inside]
+        trial = trial[inside]
         damping[active[~inside]] *= 4
         errors = innovations(series[homes], trial)
         lower = np.mean(errors * errors, axis=1)
         better = lower < energy[homes]
         damping[homes] *= np.where(better, 0.2, 4.0)
         won = homes[better]
-        quiet[won] = np.where(energy[won] - lower[better] < tolerance * energy[won], quiet[won] + 1, 0)
-        theta[won], residual[won], energy[won] = trial[better], errors[better], lower[better]
-        gram[won], slope[won] = _normal_equations(series[won], theta[won], residual[won], p)
+        quiet[won] = np.where(
+            energy[won] - lower[better] < tolerance * energy[won], quiet[won] + 1, 0
+        )
+        theta[won], residual[won], energy[won] = (
+            trial[better],
+            errors[better],
+            lower[better],
+        )
+        gram[won], slope[won] = _normal_equations(
+            series[won], theta[won], residual[won], p
+        )
         active = active[(quiet[active] < 2) & (damping[active] < 1e5)]
         if not active.size:
             break

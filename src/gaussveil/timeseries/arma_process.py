@@ -26,7 +26,9 @@ from gaussveil.typing import Floats
 def _coefficients(name: str, values: ArrayLike) -> Floats:
     found = np.atleast_1d(np.asarray(values, dtype=np.float64))
     if not np.isfinite(found).all():
-        raise NotFiniteError(f"{name} must hold finite coefficients along its last axis. Got NaN or infinity.")
+        raise NotFiniteError(
+            f"{name} must hold finite coefficients along its last axis. Got NaN or infinity."
+        )
     return found
 
 
@@ -47,10 +49,13 @@ def spectral_radius(coefs: Floats) -> Floats:
 
 def impulse_response(ar: ArrayLike, ma: ArrayLike, n: int) -> Floats:
     """First `n` terms of h, x = h * e (class-based paper, eq. (58) corrected)."""
-    from scipy.signal import lfilter  # seconds to import, which streams that run do not need
+    from scipy.signal import (
+        lfilter,
+    )  # seconds to import, which streams that run do not need
 
     checks.whole("n", n)
-    phi, theta = _coefficients("ar", ar), _with_one(_coefficients("ma", ma))
+    phi = _coefficients("ar", ar)
+    theta = _with_one(_coefficients("ma", ma))
     batch = np.broadcast_shapes(phi.shape[:-1], theta.shape[:-1])
     phi = np.broadcast_to(phi, (*batch, phi.shape[-1]))
     response = np.zeros((*batch, n))
@@ -58,7 +63,9 @@ def impulse_response(ar: ArrayLike, ma: ArrayLike, n: int) -> Floats:
     response[..., :known] = theta[..., :known]
     if phi.shape[-1]:
         for index in np.ndindex(batch):
-            response[index] = lfilter([1.0], np.concatenate([[1.0], -phi[index]]), response[index])
+            response[index] = lfilter(
+                [1.0], np.concatenate([[1.0], -phi[index]]), response[index]
+            )
     return response
 
 
@@ -69,19 +76,25 @@ def autocovariance(ar: ArrayLike, ma: ArrayLike, variance: ArrayLike, n: int) ->
     later lags follow by recursion.
     """
     checks.whole("n", n)
-    phi, theta = _coefficients("ar", ar), _with_one(_coefficients("ma", ma))
+    phi = _coefficients("ar", ar)
+    theta = _with_one(_coefficients("ma", ma))
     level = np.asarray(variance, dtype=np.float64)
     if not (np.isfinite(level).all() and (level > 0).all()):
         raise ParameterError("variance must be positive and finite")
     radius = float(spectral_radius(phi).max(initial=0.0))
     if radius >= 1:
-        raise ParameterError(f"ar must be stationary: its largest root has modulus {radius:.6g}, must be below 1")
+        raise ParameterError(
+            f"ar must be stationary: its largest root has modulus {radius:.6g}, must be below 1"
+        )
     return level[..., None] * _unit_autocovariance(phi, theta, n)
 
 
 def _unit_autocovariance(phi: Floats, theta: Floats, n: int) -> Floats:
-    p, q = phi.shape[-1], theta.shape[-1] - 1
-    from scipy.signal import lfilter  # seconds to import, which streams that run do not need
+    p = phi.shape[-1]
+    q = theta.shape[-1] - 1
+    from scipy.signal import (
+        lfilter,
+    )  # seconds to import, which streams that run do not need
 
     batch = np.broadcast_shapes(phi.shape[:-1], theta.shape[:-1])
     phi = np.broadcast_to(phi, (*batch, p))
@@ -98,14 +111,20 @@ def _unit_autocovariance(phi: Floats, theta: Floats, n: int) -> Floats:
             system[..., k, abs(k - i)] -= phi[..., i - 1]
     first = np.linalg.solve(system, right[..., : p + 1, None])[..., 0]
     if not np.isfinite(first).all() or (first[..., 0] <= 0).any():
-        raise NumericalError("the autocovariance could not be computed: the AR roots lie too near the unit circle")
+        raise NumericalError(
+            "the autocovariance could not be computed: the AR roots lie too near the unit circle"
+        )
     if n <= p + 1:
         return first[..., :n]
     found = np.concatenate([first, right[..., p + 1 :]], axis=-1)
     for index in np.ndindex(batch):
         # Beyond lag p the same equations are a recursion, run as a filter from the lags just solved for.
-        state = np.array([phi[index][i:] @ first[index][p - np.arange(p - i)] for i in range(p)])
-        later, _ = lfilter([1.0], np.concatenate([[1.0], -phi[index]]), found[index][p + 1 :], zi=state)
+        state = np.array(
+            [phi[index][i:] @ first[index][p - np.arange(p - i)] for i in range(p)]
+        )
+        later, _ = lfilter(
+            [1.0], np.concatenate([[1.0], -phi[index]]), found[index][p + 1 :], zi=state
+        )
         found[index][p + 1 :] = later
     return found[..., :n]
 
@@ -127,7 +146,9 @@ def _head(ar: Floats, ma: Floats) -> tuple[Floats, Floats]:
             # Rows t >= m see x[column] only through the innovations that both share.
             for gap in range(m - column, q + 1):
                 shared = q + 1 - gap
-                head[:, gap, column] = (theta[:, gap:] * response[:, :shared]).sum(axis=1)
+                head[:, gap, column] = (theta[:, gap:] * response[:, :shared]).sum(
+                    axis=1
+                )
     return head, later
 
 
@@ -141,7 +162,9 @@ def banded_factors(ar: Floats, ma: Floats, n: int) -> Iterator[Floats]:
         bands[:, :m] = head[home][:, : min(m, n)]
         factor, status = dpbtrf(bands, lower=1, overwrite_ab=1)
         if status != 0:
-            raise NumericalError("the covariance of the ARMA model is not numerically positive definite")
+            raise NumericalError(
+                "the covariance of the ARMA model is not numerically positive definite"
+            )
         yield factor
 
 
@@ -159,17 +182,27 @@ def standardised(row: Floats, ar: Floats, factor: Floats) -> Floats:
 def scaled_innovations(series: Floats, ar: Floats, ma: Floats) -> tuple[Floats, Floats]:
     """The vectors u whose sums of squares exact maximum likelihood minimises, and log prod_t L[t,t]."""
     n = series.shape[1]
-    scaled, log_root = np.empty_like(series), np.empty(len(series))
+    scaled = np.empty_like(series)
+    log_root = np.empty(len(series))
     for home, factor in enumerate(banded_factors(ar, ma, n)):
         log_root[home] = np.log(factor[0]).sum()
-        scaled[home] = standardised(series[home], ar[home], factor) * np.exp(log_root[home] / n)
+        scaled[home] = standardised(series[home], ar[home], factor) * np.exp(
+            log_root[home] / n
+        )
     return scaled, log_root
 
 
-def log_likelihood(series: Floats, ar: Floats, ma: Floats, variance: Floats | None = None) -> Floats:
+def log_likelihood(
+    series: Floats, ar: Floats, ma: Floats, variance: Floats | None = None
+) -> Floats:
     """Exact Gaussian log-likelihood of every row; without `variance`, at its maximum over the variance."""
     n = series.shape[1]
     scaled, log_root = scaled_innovations(series, ar, ma)
     energy = np.sum(scaled * scaled, axis=1) * np.exp(-2 * log_root / n)
-    level = energy / n if variance is None else np.asarray(variance)
-    return np.asarray(-0.5 * (n * np.log(2 * np.pi * level) + energy / level) - log_root)
+    if variance is None:
+        level = energy / n
+    else:
+        level = np.asarray(variance)
+    return np.asarray(
+        -0.5 * (n * np.log(2 * np.pi * level) + energy / level) - log_root
+    )

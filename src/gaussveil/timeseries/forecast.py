@@ -18,7 +18,12 @@ from scipy.signal import lfilter, lfiltic
 from gaussveil import checks
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.timeseries.arma import ArmaModels
-from gaussveil.timeseries.arma_process import autocovariance, banded_factors, impulse_response, standardised
+from gaussveil.timeseries.arma_process import (
+    autocovariance,
+    banded_factors,
+    impulse_response,
+    standardised,
+)
 from gaussveil.typing import Floats
 
 
@@ -51,22 +56,32 @@ def mmse_forecast(models: ArmaModels, past: ArrayLike, horizon: int) -> Forecast
     checks.whole("horizon", horizon)
     apart = np.abs(np.subtract.outer(np.arange(horizon), np.arange(horizon)))
     whole = autocovariance(models.ar, models.ma, models.variance, horizon)[..., apart]
-    mean, error = np.empty((len(rows), horizon)), np.empty_like(whole)
-    for home, factor in enumerate(banded_factors(models.ar, models.ma, rows.shape[1] + horizon)):
-        offset, spread = _ahead(rows[home] - models.mean[home], models.ar[home], factor, horizon)
+    mean = np.empty((len(rows), horizon))
+    error = np.empty_like(whole)
+    for home, factor in enumerate(
+        banded_factors(models.ar, models.ma, rows.shape[1] + horizon)
+    ):
+        offset, spread = _ahead(
+            rows[home] - models.mean[home], models.ar[home], factor, horizon
+        )
         mean[home] = models.mean[home] + offset
         error[home] = models.variance[home] * (spread @ spread.T)
     return Forecast(mean, error, whole - error)
 
 
-def _ahead(row: Floats, ar: Floats, factor: Floats, horizon: int) -> tuple[Floats, Floats]:
+def _ahead(
+    row: Floats, ar: Floats, factor: Floats, horizon: int
+) -> tuple[Floats, Floats]:
     """Forecast of a zero-mean row and a root of its error covariance, for unit innovations.
 
     With L the Cholesky factor of past and future of w (arma_process.py), w_f is forecast by L_fo L_o^-1 w_o with error
     L_ff L_ff'; the autoregression leads from w_f to x_f.
     """
-    count, width = row.size, factor.shape[0] - 1
-    below = np.zeros((horizon, width + horizon))  # rows of L for the future, columns from `width` steps before it
+    count = row.size
+    width = factor.shape[0] - 1
+    below = np.zeros(
+        (horizon, width + horizon)
+    )  # rows of L for the future, columns from `width` steps before it
     for step in range(horizon):
         lags = np.arange(width + 1)
         below[step, width + step - lags] = factor[lags, count + step - lags]
@@ -78,13 +93,22 @@ def _ahead(row: Floats, ar: Floats, factor: Floats, horizon: int) -> tuple[Float
     return np.asarray(mean), lower @ below[:, width:]
 
 
-def to_kw(log_mean: ArrayLike, log_variance: ArrayLike, *, statistic: str = "mean") -> Floats:
+def to_kw(
+    log_mean: ArrayLike, log_variance: ArrayLike, *, statistic: str = "mean"
+) -> Floats:
     """Power in kW of a log-normal: its mean exp(m + v/2), or its median exp(m), from mean and variance of log power.
 
     The paper's eq. (62) takes exp(m) for the mean forecast, which is biased low by exp(-v/2).
     """
-    mean, variance = np.asarray(log_mean, dtype=np.float64), np.asarray(log_variance, dtype=np.float64)
-    if not (np.isfinite(mean).all() and np.isfinite(variance).all() and (variance >= 0).all()):
-        raise ParameterError("log_mean must be finite and log_variance finite and not negative")
+    mean = np.asarray(log_mean, dtype=np.float64)
+    variance = np.asarray(log_variance, dtype=np.float64)
+    if not (
+        np.isfinite(mean).all()
+        and np.isfinite(variance).all()
+        and (variance >= 0).all()
+    ):
+        raise ParameterError(
+            "log_mean must be finite and log_variance finite and not negative"
+        )
     checks.one_of("statistic", statistic, ("mean", "median"))
     return np.asarray(np.exp(mean + variance / 2 if statistic == "mean" else mean))

@@ -13,19 +13,28 @@ Gaps = Literal["refuse", "interpolate", "hold", "week"]
 Duplicates = Literal["refuse", "mean", "first", "last"]
 
 
-def refuse(bad: NDArray[np.bool_], rows: NDArray[Any], column: str | NDArray[Any], rule: str) -> None:
+def refuse(
+    bad: NDArray[np.bool_], rows: NDArray[Any], column: str | NDArray[Any], rule: str
+) -> None:
     """Refuse the table if any row is bad, naming the first."""
     if bad.any():
         first = int(np.argmax(bad))
-        name = column if isinstance(column, str) else column[first]
-        raise SchemaError(f"column '{name}', row {int(rows[first])}: the value {rule} ({int(bad.sum())} such rows)")
+        if isinstance(column, str):
+            name = column
+        else:
+            name = column[first]
+        raise SchemaError(
+            f"column '{name}', row {int(rows[first])}: the value {rule} ({int(bad.sum())} such rows)"
+        )
 
 
 def infer_step(minutes: NDArray[np.int64], time: str) -> int:
     """The commonest difference of successive times, in minutes."""
     gaps = np.diff(np.unique(minutes))
     if not gaps.size:
-        raise SchemaError(f"column '{time}': one time alone does not tell the step; give step_minutes")
+        raise SchemaError(
+            f"column '{time}': one time alone does not tell the step; give step_minutes"
+        )
     sizes, counts = np.unique(gaps, return_counts=True)
     return int(sizes[np.argmax(counts)])
 
@@ -43,18 +52,34 @@ def place(
     """Scatter the readings; more than one per cell by the rule, those of the repeated autumn hour by their mean."""
     known = ~np.isnan(values)
     key = (homes * shape[1] + cells)[known]
-    value, row, label, autumn = values[known], rows[known], labels[known], repeated[known]
+    value = values[known]
+    row = rows[known]
+    label = labels[known]
+    autumn = repeated[known]
     order = np.argsort(key, kind="stable")
-    key, value, autumn = key[order], value[order], autumn[order]
-    again = np.r_[False, key[1:] == key[:-1]] if key.size else np.zeros(0, dtype=bool)
+    key = key[order]
+    value = value[order]
+    autumn = autumn[order]
+    if key.size:
+        again = np.r_[False, key[1:] == key[:-1]]
+    else:
+        again = np.zeros(0, dtype=bool)
     if duplicates == "refuse":
-        refuse(again & ~autumn, row[order], label[order], "is a second reading of the same household and time")
+        refuse(
+            again & ~autumn,
+            row[order],
+            label[order],
+            "is a second reading of the same household and time",
+        )
     grid = np.full(shape[0] * shape[1], np.nan)
     if duplicates == "first":
         grid[key[::-1]] = value[::-1]
     elif duplicates == "last":
         grid[key] = value
-    mean = autumn if duplicates in ("first", "last") else np.ones(key.size, dtype=bool)
+    if duplicates in ("first", "last"):
+        mean = autumn
+    else:
+        mean = np.ones(key.size, dtype=bool)
     total = np.bincount(key[mean], weights=value[mean], minlength=grid.size)
     number = np.bincount(key[mean], minlength=grid.size)
     grid[number > 0] = total[number > 0] / number[number > 0]
@@ -77,15 +102,27 @@ def fill(
     reported = missing & ~lost
     columns = np.arange(grid.shape[1])
     run = columns - np.maximum.accumulate(np.where(missing, -1, columns), axis=1)
-    bad = reported if gaps == "refuse" else run > max_gap
+    if gaps == "refuse":
+        bad = reported
+    else:
+        bad = run > max_gap
     if bad.any():
         home, column = np.argwhere(bad)[0]
-        where = f"column '{power}', household number {home}" if power else f"column '{names[home]}'"
-        rule = "choose a rule with gaps (--gaps)" if gaps == "refuse" else f"the run is longer than max_gap={max_gap}"
-        raise SchemaError(f"{where}, time number {column}: reading missing ({int(reported.sum())} in all); {rule}")
+        if power:
+            where = f"column '{power}', household number {home}"
+        else:
+            where = f"column '{names[home]}'"
+        if gaps == "refuse":
+            rule = "choose a rule with gaps (--gaps)"
+        else:
+            rule = f"the run is longer than max_gap={max_gap}"
+        raise SchemaError(
+            f"{where}, time number {column}: reading missing ({int(reported.sum())} in all); {rule}"
+        )
     filled = grid.copy()
     for home in np.flatnonzero(missing.any(axis=1)):
-        gap, known = missing[home], ~missing[home]
+        gap = missing[home]
+        known = ~missing[home]
         if not known.any():
             raise SchemaError(f"household number {home} has no reading at all")
         filled[home, gap] = np.interp(columns[gap], columns[known], grid[home, known])

@@ -29,8 +29,14 @@ def steps_ahead(horizon: int | str, step_minutes: int = 1) -> int:
                 f"(in Python also a number of steps). Got {horizon!r}."
             )
         return int(minutes / step_minutes)
-    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
-        raise ParameterError(f"horizon must be at least 1 step, or text such as '3h'. Got {horizon!r}.")
+    if (
+        isinstance(horizon, bool)
+        or not isinstance(horizon, int | np.integer)
+        or horizon < 1
+    ):
+        raise ParameterError(
+            f"horizon must be at least 1 step, or text such as '3h'. Got {horizon!r}."
+        )
     return int(horizon)
 
 
@@ -69,12 +75,21 @@ class HouseholdModels:
         order: tuple[int, int],
     ) -> HouseholdModels:
         """Fit all models; clusters are given by name, or found by k-means on daily profiles."""
-        season = timeseries.fit_weekly_season(readings, floor, weekday_weight=weekday_weight)
+        season = timeseries.fit_weekly_season(
+            readings, floor, weekday_weight=weekday_weight
+        )
         if isinstance(clusters, Mapping):
             labels = _given_clusters(readings.households, clusters, smallest)
         else:
-            labels = timeseries.cluster_households(timeseries.day_profiles(season), clusters, smallest=smallest).labels
-        return cls(readings, season, timeseries.fit_arma(season.residual(readings), order), labels)
+            labels = timeseries.cluster_households(
+                timeseries.day_profiles(season), clusters, smallest=smallest
+            ).labels
+        return cls(
+            readings,
+            season,
+            timeseries.fit_arma(season.residual(readings), order),
+            labels,
+        )
 
     @property
     def sizes(self) -> list[int]:
@@ -97,27 +112,45 @@ class HouseholdModels:
 
     def newer(self, past: timeseries.Readings) -> timeseries.Readings:
         """Readings of the same households and step, in the same order, or an error."""
-        if past.step_minutes != self.season.step_minutes or set(past.households) != set(self.readings.households):
+        if past.step_minutes != self.season.step_minutes or set(past.households) != set(
+            self.readings.households
+        ):
             raise SchemaError(
                 f"past must hold the {len(self.readings)} households that were fitted, at {self.season.step_minutes} "
                 f"min. Got {len(past)} households at {past.step_minutes} min."
             )
         return past.select(self.readings.households)
 
-    def queries(self, past: timeseries.Readings, rows: Sequence[int], horizon: int, *, season: bool = True) -> Queries:
+    def queries(
+        self,
+        past: timeseries.Readings,
+        rows: Sequence[int],
+        horizon: int,
+        *,
+        season: bool = True,
+    ) -> Queries:
         """Forecast the steps after `past` for some households; `season=False` leaves the residual's forecast alone."""
         chosen = list(rows)
         arma = timeseries.ArmaModels(
-            self.arma.ar[chosen], self.arma.ma[chosen], self.arma.variance[chosen], self.arma.mean[chosen]
+            self.arma.ar[chosen],
+            self.arma.ma[chosen],
+            self.arma.variance[chosen],
+            self.arma.mean[chosen],
         )
-        found = timeseries.mmse_forecast(arma, self.season.residual(past)[chosen], horizon)
-        level = self.season.after(past, horizon)[chosen] if season else np.zeros_like(found.mean)
+        found = timeseries.mmse_forecast(
+            arma, self.season.residual(past)[chosen], horizon
+        )
+        if season:
+            level = self.season.after(past, horizon)[chosen]
+        else:
+            level = np.zeros_like(found.mean)
         spread = found.forecast_covariance
         return Queries(
             forecast=found.mean + level,
             mean=level + arma.mean[:, None],
             covariance=(spread + spread.transpose(0, 2, 1)) / 2,
-            error_variance=self._inflation() * np.einsum("hii->hi", found.error_covariance),
+            error_variance=self._inflation()
+            * np.einsum("hii->hi", found.error_covariance),
         )
 
     def _inflation(self) -> float:
@@ -130,10 +163,14 @@ class HouseholdModels:
         return inflation
 
 
-def _given_clusters(households: Sequence[str], clusters: Mapping[str, object], smallest: int) -> NDArray[np.int64]:
+def _given_clusters(
+    households: Sequence[str], clusters: Mapping[str, object], smallest: int
+) -> NDArray[np.int64]:
     missing = sum(name not in clusters for name in households)
     if missing:
-        raise ParameterError(f"clusters must name a cluster for every household. {missing} have none.")
+        raise ParameterError(
+            f"clusters must name a cluster for every household. {missing} have none."
+        )
     names = [str(clusters[name]) for name in households]
     _, labels, sizes = np.unique(names, return_inverse=True, return_counts=True)
     if sizes.min() < smallest:

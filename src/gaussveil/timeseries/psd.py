@@ -24,14 +24,20 @@ def welch_psd(series: ArrayLike, points: int = 288, *, period: float = 1.0) -> F
     values = np.asarray(series, dtype=np.float64)
     checks.whole("points", points)
     if values.ndim < 1 or values.shape[-1] < 2 * points:
-        raise ShapeError(f"series needs at least 2 * points = {2 * points} values. Got shape {values.shape}.")
+        raise ShapeError(
+            f"series needs at least 2 * points = {2 * points} values. Got shape {values.shape}."
+        )
     if not np.isfinite(values).all():
         raise NotFiniteError("series must be finite")
     checks.positive("period", period)
     centred = values - values.mean(axis=-1, keepdims=True)
-    from scipy.signal import welch  # seconds to import, which streams that run do not need
+    from scipy.signal import (
+        welch,
+    )  # seconds to import, which streams that run do not need
 
-    _, density = welch(centred, fs=1 / period, nperseg=2 * points, return_onesided=False, detrend=False)
+    _, density = welch(
+        centred, fs=1 / period, nperseg=2 * points, return_onesided=False, detrend=False
+    )
     return np.asarray(density[..., : points + 1])
 
 
@@ -39,11 +45,16 @@ def check_psd(psd: ArrayLike, *, strictly: bool = False) -> Floats:
     """A density on at least two frequencies, finite and not negative (`strictly`: positive)."""
     density = np.asarray(psd, dtype=np.float64)
     if density.ndim < 1 or density.shape[-1] < 2:
-        raise ShapeError(f"a PSD needs at least two frequencies, 0 and Nyquist. Got shape {density.shape}.")
+        raise ShapeError(
+            f"a PSD needs at least two frequencies, 0 and Nyquist. Got shape {density.shape}."
+        )
     if not np.isfinite(density).all():
         raise NotFiniteError("a PSD must be finite")
     if (density < 0).any() or (strictly and (density == 0).any()):
-        rule = "positive" if strictly else "not negative"
+        if strictly:
+            rule = "positive"
+        else:
+            rule = "not negative"
         raise ParameterError(
             f"a PSD must be {rule} at every frequency; it is not at {int((density <= 0).sum())} of them"
         )
@@ -58,7 +69,9 @@ def ar1_spectrum(correlation: float, size: int) -> Floats:
         return np.ones(size)
     diagonal = np.full(size, 1 + correlation**2)
     diagonal[0] = diagonal[-1] = 1.0
-    inverse = eigvalsh_tridiagonal(diagonal, np.full(size - 1, -correlation)) / (1 - correlation**2)
+    inverse = eigvalsh_tridiagonal(diagonal, np.full(size - 1, -correlation)) / (
+        1 - correlation**2
+    )
     return np.asarray(1 / inverse[::-1])
 
 
@@ -70,8 +83,14 @@ def ar1_covariance(correlation: float, size: int, *, smallest: float = 1.0) -> F
     checks.real("correlation", correlation, "(-1, 1)")
     checks.whole("size", size)
     checks.positive("smallest", smallest)
-    least = max(float(ar1_spectrum(correlation, size)[0]) * (1 - 64 * np.finfo(np.float64).eps * size), 0.0)
-    least = max(least, (1 - abs(correlation)) / (1 + abs(correlation)))  # a bound for every size
+    least = max(
+        float(ar1_spectrum(correlation, size)[0])
+        * (1 - 64 * np.finfo(np.float64).eps * size),
+        0.0,
+    )
+    least = max(
+        least, (1 - abs(correlation)) / (1 + abs(correlation))
+    )  # a bound for every size
     return np.asarray(toeplitz(correlation ** np.arange(size)) * (smallest / least))
 
 
@@ -89,6 +108,10 @@ def smooth_both_ways(psd: ArrayLike, gain: float, coefficient: float) -> Floats:
     pole = 1 - coefficient
     angle = 2 * np.pi * np.arange(even.shape[-1] // 2 + 1) / even.shape[-1]
     # |1 - pole e^-iw|^2 = c^2 + 4 pole sin^2(w/2), without the difference that a small c would lose itself in
-    response = (gain / np.hypot(1.0, 2 * np.sqrt(pole) * np.sin(angle / 2) / coefficient)) ** 2
-    smoothed = np.fft.irfft(np.fft.rfft(even, axis=-1) * response, n=even.shape[-1], axis=-1)
+    response = (
+        gain / np.hypot(1.0, 2 * np.sqrt(pole) * np.sin(angle / 2) / coefficient)
+    ) ** 2
+    smoothed = np.fft.irfft(
+        np.fft.rfft(even, axis=-1) * response, n=even.shape[-1], axis=-1
+    )
     return np.asarray(np.maximum(smoothed[..., : density.shape[-1]], 0.0))

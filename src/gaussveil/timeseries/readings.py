@@ -17,8 +17,21 @@ from numpy.typing import NDArray
 from gaussveil import checks
 from gaussveil.errors import ParameterError, SchemaError, ShapeError
 from gaussveil.timeseries.clock import MINUTE, skipped, to_wall_clock
-from gaussveil.timeseries.gridding import Duplicates, Gaps, fill, infer_step, place, refuse
-from gaussveil.timeseries.tables import Columns, columns_of, to_categories, to_float, to_minutes
+from gaussveil.timeseries.gridding import (
+    Duplicates,
+    Gaps,
+    fill,
+    infer_step,
+    place,
+    refuse,
+)
+from gaussveil.timeseries.tables import (
+    Columns,
+    columns_of,
+    to_categories,
+    to_float,
+    to_minutes,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,14 +69,22 @@ class Readings:
                 f"Got shape {values.shape}."
             )
         if len(set(self.households)) != len(self.households):
-            raise SchemaError("households must be distinct; at least one name occurs twice")
+            raise SchemaError(
+                "households must be distinct; at least one name occurs twice"
+            )
         if self.step_minutes < 1 or MINUTES_PER_DAY % self.step_minutes:
-            raise ParameterError(f"step_minutes must divide a day of 1440 minutes. Got {self.step_minutes}.")
+            raise ParameterError(
+                f"step_minutes must divide a day of 1440 minutes. Got {self.step_minutes}."
+            )
         if not np.isfinite(values).all() or (values < 0).any():
             home, column = np.argwhere(~np.isfinite(values) | (values < 0))[0]
-            raise SchemaError(f"values must be finite and not negative; household {home}, time {column} is not")
+            raise SchemaError(
+                f"values must be finite and not negative; household {home}, time {column} is not"
+            )
         object.__setattr__(self, "values", values)
-        object.__setattr__(self, "start", np.asarray(self.start, dtype="datetime64[m]")[()])
+        object.__setattr__(
+            self, "start", np.asarray(self.start, dtype="datetime64[m]")[()]
+        )
 
     def __len__(self) -> int:
         return len(self.households)
@@ -76,7 +97,9 @@ class Readings:
     @property
     def times(self) -> NDArray[np.datetime64]:
         """Start of every interval."""
-        return self.start + np.arange(self.count) * np.timedelta64(self.step_minutes, "m")
+        return self.start + np.arange(self.count) * np.timedelta64(
+            self.step_minutes, "m"
+        )
 
     @property
     def steps_per_day(self) -> int:
@@ -86,13 +109,18 @@ class Readings:
     @property
     def week_phase(self) -> int:
         """Position of the first reading in the week, counted in steps from Monday 00:00."""
-        return int((self.start - _MONDAY) // MINUTE % (7 * MINUTES_PER_DAY)) // self.step_minutes
+        return (
+            int((self.start - _MONDAY) // MINUTE % (7 * MINUTES_PER_DAY))
+            // self.step_minutes
+        )
 
     def to_arrow(self) -> pa.Table:
         """The long table that `read_readings` reads: household, time, kw."""
         import pyarrow as pa
 
-        homes = pa.array(self.households).take(np.repeat(np.arange(len(self)), self.count))
+        homes = pa.array(self.households).take(
+            np.repeat(np.arange(len(self)), self.count)
+        )
         times = np.tile(self.times.astype("datetime64[us]"), len(self))
         return pa.table({"household": homes, "time": times, "kw": self.values.ravel()})
 
@@ -115,15 +143,25 @@ class Readings:
                 f"{missing} of the {len(households)} households asked for are not among the {len(self)} read"
             )
         return Readings(
-            self.values[[rows[name] for name in households]], tuple(households), self.start, self.step_minutes
+            self.values[[rows[name] for name in households]],
+            tuple(households),
+            self.start,
+            self.step_minutes,
         )
 
     def window(self, first: int, count: int) -> Readings:
         """`count` consecutive times from position `first`."""
         if first < 0 or count < 1 or first + count > self.count:
-            raise ParameterError(f"window needs 0 <= first and first + count <= {self.count}. Got {first} and {count}.")
+            raise ParameterError(
+                f"window needs 0 <= first and first + count <= {self.count}. Got {first} and {count}."
+            )
         start = self.start + first * np.timedelta64(self.step_minutes, "m")
-        return Readings(self.values[:, first : first + count], self.households, start, self.step_minutes)
+        return Readings(
+            self.values[:, first : first + count],
+            self.households,
+            start,
+            self.step_minutes,
+        )
 
     def resample(self, step_minutes: int) -> Readings:
         """Average power over longer steps; an incomplete last step is dropped."""
@@ -133,7 +171,9 @@ class Readings:
                 f"step_minutes must be a multiple of {self.step_minutes} that fits the {self.count} readings. "
                 f"Got {step_minutes}."
             )
-        whole = self.values[:, : self.count // factor * factor].reshape(len(self), -1, factor)
+        whole = self.values[:, : self.count // factor * factor].reshape(
+            len(self), -1, factor
+        )
         return Readings(whole.mean(axis=2), self.households, self.start, step_minutes)
 
 
@@ -176,40 +216,78 @@ def read_readings(
     checks.one_of("layout", layout, ("auto", "long", "wide"))
     columns = columns_of(table)
     if layout == "auto":
-        layout = "long" if household in columns else "wide"
+        if household in columns:
+            layout = "long"
+        else:
+            layout = "wide"
     minutes, aware = to_minutes(columns, time)
     if layout == "wide":
         names, homes, rows, values, labels = _melt(columns, time)
     else:
         if household not in columns:
-            raise SchemaError(f"a long table needs the column '{household}'; found {sorted(columns)[:8]}")
+            raise SchemaError(
+                f"a long table needs the column '{household}'; found {sorted(columns)[:8]}"
+            )
         names, homes = to_categories(columns, household)
         values = to_float(columns, power)
-        rows, labels = np.arange(minutes.size), np.full(minutes.size, power, dtype=object)
+        rows = np.arange(minutes.size)
+        labels = np.full(minutes.size, power, dtype=object)
     repeated = np.zeros(minutes.size, dtype=bool)
     if time_zone is not None:
         minutes, repeated = to_wall_clock(minutes, aware, time_zone, column=time)
-    step = step_minutes if step_minutes is not None else infer_step(minutes, time)
+    if step_minutes is not None:
+        step = step_minutes
+    else:
+        step = infer_step(minutes, time)
     if step < 1 or MINUTES_PER_DAY % step:
-        raise SchemaError(f"column '{time}': the step of {step} minutes does not divide a day; give step_minutes")
-    refuse((values < 0) | np.isinf(values), rows, labels, "must be finite and not negative")
+        raise SchemaError(
+            f"column '{time}': the step of {step} minutes does not divide a day; give step_minutes"
+        )
+    refuse(
+        (values < 0) | np.isinf(values), rows, labels, "must be finite and not negative"
+    )
     if zeros == "refuse":
         refuse(values == 0, rows, labels, "is exactly 0 and zeros='refuse'")
-    values = np.where(values == 0, np.nan, values) if zeros == "missing" else values
+    if zeros == "missing":
+        values = np.where(values == 0, np.nan, values)
     start = int(minutes.min())
-    refuse((minutes - start) % step != 0, np.arange(minutes.size), time, f"is off the grid of {step} minutes")
+    refuse(
+        (minutes - start) % step != 0,
+        np.arange(minutes.size),
+        time,
+        f"is off the grid of {step} minutes",
+    )
     cell = (minutes - start) // step
     count = int(cell.max()) + 1
     if count * len(names) > 64 * max(values.size, 1024):
         raise SchemaError(
             f"column '{time}': the span holds {count} steps of {step} minutes, most of them without a reading"
         )
-    grid = place(homes, cell[rows], values, (len(names), count), rows, labels, duplicates, repeated[rows])
-    kilowatts = grid * {"kW": 1.0, "W": 1e-3, "kWh": 60 / step, "Wh": 0.06 / step}[measured_in]
+    grid = place(
+        homes,
+        cell[rows],
+        values,
+        (len(names), count),
+        rows,
+        labels,
+        duplicates,
+        repeated[rows],
+    )
+    kilowatts = (
+        grid * {"kW": 1.0, "W": 1e-3, "kWh": 60 / step, "Wh": 0.06 / step}[measured_in]
+    )
     lost = np.zeros(count, dtype=bool)
     if time_zone is not None:
         lost = skipped(start + step * np.arange(count), time_zone)
-    filled = fill(kilowatts, gaps, max_gap, 7 * MINUTES_PER_DAY // step, lost, power if layout == "long" else "", names)
+    filled = fill(
+        kilowatts,
+        gaps,
+        max_gap,
+        7 * MINUTES_PER_DAY // step,
+        lost,
+        power if layout == "long" else "",
+        names,
+    )
     return Readings(filled, names, np.datetime64(start, "m"), step)
 
 
@@ -218,11 +296,15 @@ def _melt(
 ) -> tuple[tuple[str, ...], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
     names = tuple(name for name in columns if name not in (time, *time.split("+")))
     if not names:
-        raise SchemaError(f"a wide table needs one column per household beside '{time}'; found none")
+        raise SchemaError(
+            f"a wide table needs one column per household beside '{time}'; found none"
+        )
     try:
         values = np.concatenate([to_float(columns, name) for name in names])
     except SchemaError as error:
-        raise SchemaError(f"{error}; of a long table name the column of households (--household)") from None
+        raise SchemaError(
+            f"{error}; of a long table name the column of households (--household)"
+        ) from None
     size = values.size // len(names)
     homes = np.repeat(np.arange(len(names)), size)
     labels = np.repeat(np.array(names, dtype=object), size)

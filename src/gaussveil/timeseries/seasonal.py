@@ -44,9 +44,14 @@ class WeeklySeason:
         """
         days = 7 * self.weeks
         own = self.weekday_weight / self.weeks + (1 - self.weekday_weight) / days
-        spread = self.weeks * own**2 + (days - self.weeks) * ((1 - self.weekday_weight) / days) ** 2
+        spread = (
+            self.weeks * own**2
+            + (days - self.weeks) * ((1 - self.weekday_weight) / days) ** 2
+        )
         inside = 1 - 2 * own + spread
-        return (1 + spread) / inside if inside > 1e-12 else np.inf
+        if inside > 1e-12:
+            return (1 + spread) / inside
+        return np.inf
 
     def at(self, first_phase: int, count: int) -> NDArray[np.float64]:
         """The season of `count` steps from position `first_phase` of the week on, one row per household."""
@@ -58,15 +63,22 @@ class WeeklySeason:
 
     def residual(self, readings: Readings) -> NDArray[np.float64]:
         """Log power less season, for readings of the same households and step."""
-        if len(readings) != self.mean.shape[0] or readings.step_minutes != self.step_minutes:
+        if (
+            len(readings) != self.mean.shape[0]
+            or readings.step_minutes != self.step_minutes
+        ):
             raise ParameterError(
                 f"the season was fitted to {self.mean.shape[0]} households at {self.step_minutes} minutes. Got "
                 f"{len(readings)} at {readings.step_minutes}"
             )
-        return log_power(readings.values, self.floor) - self.at(readings.week_phase, readings.count)
+        return log_power(readings.values, self.floor) - self.at(
+            readings.week_phase, readings.count
+        )
 
 
-def fit_weekly_season(readings: Readings, floor: float = 0.01, *, weekday_weight: float = 1.0) -> WeeklySeason:
+def fit_weekly_season(
+    readings: Readings, floor: float = 0.01, *, weekday_weight: float = 1.0
+) -> WeeklySeason:
     """Average log power over the weeks, step by step; needs at least one whole week.
 
     With `weekday_weight` below 1 each weekday is drawn towards the mean day (0: one profile for all days, the daily
@@ -75,18 +87,24 @@ def fit_weekly_season(readings: Readings, floor: float = 0.01, *, weekday_weight
     """
     period = 7 * readings.steps_per_day
     if readings.count < period:
-        raise ParameterError(f"a weekly season needs at least {period} readings (one week). Got {readings.count}.")
+        raise ParameterError(
+            f"a weekly season needs at least {period} readings (one week). Got {readings.count}."
+        )
     checks.real("weekday_weight", weekday_weight, "[0, 1]")
     logs = log_power(readings.values, floor)
     phase = (readings.week_phase + np.arange(readings.count)) % period
     total = np.zeros((len(readings), period))
-    for first in range(0, readings.count, period):  # within one week every phase occurs once
+    for first in range(
+        0, readings.count, period
+    ):  # within one week every phase occurs once
         total[:, phase[first : first + period]] += logs[:, first : first + period]
     counts = np.bincount(phase, minlength=period)
     per_day = (len(readings), 7, readings.steps_per_day)
     day = total.reshape(per_day).sum(axis=1) / counts.reshape(per_day[1:]).sum(axis=0)
     mean = weekday_weight * (total / counts) + (1 - weekday_weight) * np.tile(day, 7)
-    return WeeklySeason(mean, readings.step_minutes, floor, readings.count / period, weekday_weight)
+    return WeeklySeason(
+        mean, readings.step_minutes, floor, readings.count / period, weekday_weight
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +133,9 @@ def day_profiles(season: WeeklySeason) -> Floats:
     return np.asarray(days.reshape(len(days), -1, per_hour).mean(axis=2))
 
 
-def cluster_households(profiles: ArrayLike, count: int, *, smallest: int = 2, seed: int = 0) -> Clusters:
+def cluster_households(
+    profiles: ArrayLike, count: int, *, smallest: int = 2, seed: int = 0
+) -> Clusters:
     """K-means with a fixed seed; a cluster of fewer than `smallest` households is dissolved into the nearest others.
 
     Smallest cluster first, one at a time, so the result has at most `count` clusters, none too small. A household
@@ -123,16 +143,22 @@ def cluster_households(profiles: ArrayLike, count: int, *, smallest: int = 2, se
     """
     points = np.asarray(profiles, dtype=np.float64)
     if points.ndim != 2 or len(points) < 1:
-        raise ShapeError(f"profiles must be households x features. Got shape {points.shape}.")
+        raise ShapeError(
+            f"profiles must be households x features. Got shape {points.shape}."
+        )
     if not np.isfinite(points).all():
         raise NotFiniteError("profiles must be finite")
     checks.whole("count", count, f"[1, {len(points)}]")  # the households
     checks.whole("smallest", smallest, f"[1, {len(points)}]")
-    from sklearn.cluster import KMeans  # takes a second to load, which only clustering should pay
+    from sklearn.cluster import (
+        KMeans,
+    )  # takes a second to load, which only clustering should pay
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # equal households may leave clusters empty
+        warnings.simplefilter(
+            "ignore", ConvergenceWarning
+        )  # equal households may leave clusters empty
         found = KMeans(n_clusters=count, n_init=10, random_state=seed).fit(points)
     kept, labels = np.unique(found.labels_.astype(np.int64), return_inverse=True)
     centres = found.cluster_centers_[kept]
@@ -143,6 +169,8 @@ def cluster_households(profiles: ArrayLike, count: int, *, smallest: int = 2, se
         distance = ((points[orphans, None, :] - centres[None, :, :]) ** 2).sum(axis=2)
         labels = np.where(labels > weakest, labels - 1, labels)
         labels[orphans] = np.argmin(distance, axis=1)
-        centres = np.stack([points[labels == k].mean(axis=0) for k in range(len(centres))])
+        centres = np.stack(
+            [points[labels == k].mean(axis=0) for k in range(len(centres))]
+        )
     order = np.argsort(-np.bincount(labels, minlength=len(centres)), kind="stable")
     return Clusters(np.argsort(order)[labels].astype(np.int64), centres[order])

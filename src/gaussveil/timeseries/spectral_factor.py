@@ -25,15 +25,23 @@ class Filter:
     a: Floats
 
     def __post_init__(self) -> None:
-        b, a = np.atleast_1d(np.asarray(self.b, float)), np.atleast_1d(np.asarray(self.a, float))
-        if b.ndim != 1 or a.ndim != 1 or not (np.isfinite(b).all() and np.isfinite(a).all()) or a[0] != 1:
+        b = np.atleast_1d(np.asarray(self.b, float))
+        a = np.atleast_1d(np.asarray(self.a, float))
+        if (
+            b.ndim != 1
+            or a.ndim != 1
+            or not (np.isfinite(b).all() and np.isfinite(a).all())
+            or a[0] != 1
+        ):
             raise ParameterError("b and a must be finite vectors with a[0] = 1")
         object.__setattr__(self, "b", b)
         object.__setattr__(self, "a", a)
 
     def power(self, angles: ArrayLike) -> Floats:
         """|H(e^{jw})|^2 at the angles w."""
-        from scipy.signal import freqz  # seconds to import, which streams that run do not need
+        from scipy.signal import (
+            freqz,
+        )  # seconds to import, which streams that run do not need
 
         _, response = freqz(self.b, self.a, worN=np.asarray(angles, dtype=np.float64))
         return np.asarray(np.abs(response) ** 2)
@@ -50,7 +58,9 @@ def grid_angles(points: int) -> Floats:
     return np.asarray(np.pi * np.arange(points + 1) / points)
 
 
-def minimum_phase_factor(psd: ArrayLike, taps: int, *, tolerance: float | None = 1e-2) -> Filter:
+def minimum_phase_factor(
+    psd: ArrayLike, taps: int, *, tolerance: float | None = 1e-2
+) -> Filter:
     """FIR filter of `taps` coefficients with |H|^2 close to the PSD: exp of the causal half of its cepstrum.
 
     The log spectrum is interpolated linearly between the grid frequencies on a fine grid, so that the cepstrum hardly
@@ -63,7 +73,9 @@ def minimum_phase_factor(psd: ArrayLike, taps: int, *, tolerance: float | None =
     points = density.size - 1
     checks.whole("taps", taps)
     fine = points * max(8, -(-8 * taps // points))
-    log_density = np.interp(np.arange(fine + 1) * (points / fine), np.arange(points + 1), np.log(density))
+    log_density = np.interp(
+        np.arange(fine + 1) * (points / fine), np.arange(points + 1), np.log(density)
+    )
     cepstrum = np.fft.irfft(log_density) / 2
     cepstrum[1:fine] *= 2
     cepstrum[fine + 1 :] = 0
@@ -81,13 +93,19 @@ def one_pole_one_zero(rho: float, white: float, low: float) -> Filter:
     checks.positive("white", white)
     checks.real("low", low, "[0, inf)")
     v = (1 - rho) ** 2 / rho + low * (1 - rho**2) / (rho * white)
-    zero = 1 / (1 + v / 2 + np.sqrt(v + v * v / 4))  # the root inside the circle, without cancellation
-    return Filter(np.sqrt(zero / (rho * white)) * np.array([1.0, -rho]), np.array([1.0, -zero]))
+    zero = 1 / (
+        1 + v / 2 + np.sqrt(v + v * v / 4)
+    )  # the root inside the circle, without cancellation
+    return Filter(
+        np.sqrt(zero / (rho * white)) * np.array([1.0, -rho]), np.array([1.0, -zero])
+    )
 
 
 def _checked(found: Filter, density: Floats, tolerance: float | None) -> Filter:
     if tolerance is not None:
-        error = float(np.abs(found.power(grid_angles(density.size - 1)) / density - 1).max())
+        error = float(
+            np.abs(found.power(grid_angles(density.size - 1)) / density - 1).max()
+        )
         if not error <= tolerance:
             raise NumericalError(
                 f"the factor misses the PSD by {error:.2g} (relative), more than tolerance={tolerance:g}: use more "

@@ -26,7 +26,10 @@ def columns_of(table: Any) -> Columns:
         table = {name: np.ascontiguousarray(table[name]) for name in table.dtype.names}
     if isinstance(table, dict):
         table = {name: _array(name, column) for name, column in table.items()}
-    arrow = table if isinstance(table, pa.Table) else _unless_refused(pa.table, table)
+    if isinstance(table, pa.Table):
+        arrow = table
+    else:
+        arrow = _unless_refused(pa.table, table)
     if arrow is None:
         raise SchemaError(
             f"cannot read a table from {type(table).__name__}: pass a pandas, polars or pyarrow table, a structured "
@@ -46,12 +49,18 @@ def columns_of(table: Any) -> Columns:
 def _array(name: str, column: Any) -> Any:
     values = np.asarray(column)
     if values.ndim != 1:
-        raise SchemaError(f"column '{name}' must be one-dimensional. Got shape {values.shape}.")
+        raise SchemaError(
+            f"column '{name}' must be one-dimensional. Got shape {values.shape}."
+        )
     if values.dtype.kind == "M":
         values = values.astype("datetime64[us]")
-    array = _unless_refused(pa.array, values.tolist() if values.dtype.kind == "U" else values)
+    array = _unless_refused(
+        pa.array, values.tolist() if values.dtype.kind == "U" else values
+    )
     if array is None:
-        raise SchemaError(f"column '{name}' must hold numbers, times or text, all of one type")
+        raise SchemaError(
+            f"column '{name}' must hold numbers, times or text, all of one type"
+        )
     return array
 
 
@@ -65,7 +74,9 @@ def _unless_refused(convert: Callable[..., Any], *given: Any) -> Any | None:
 
 def _column(columns: Columns, name: str) -> Any:
     if name not in columns:
-        raise SchemaError(f"the table has no column '{name}'; it has {sorted(columns)[:8]}")
+        raise SchemaError(
+            f"the table has no column '{name}'; it has {sorted(columns)[:8]}"
+        )
     return columns[name]
 
 
@@ -74,21 +85,38 @@ def to_float(columns: Columns, name: str) -> NDArray[np.float64]:
     column = _column(columns, name)
     kind = column.type
     if not (
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_null(kind)
     ):
         raise SchemaError(f"column '{name}' must hold numbers; its type is {kind}")
-    return np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
+    return np.asarray(
+        pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False),
+        dtype=np.float64,
+    )
 
 
-def to_categories(columns: Columns, name: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+def to_categories(
+    columns: Columns, name: str
+) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     """The distinct values of a column as text, sorted, and the position of every row among them."""
     column = _column(columns, name)
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-        raise SchemaError(f"column '{name}', row {row}: the value is missing ({column.null_count} such rows)")
-    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    names, position = np.unique(np.array(coded.dictionary.to_pylist(), dtype=str), return_inverse=True)
-    return tuple(names.tolist()), position[coded.indices.to_numpy(zero_copy_only=False)].astype(np.int64)
+        raise SchemaError(
+            f"column '{name}', row {row}: the value is missing ({column.null_count} such rows)"
+        )
+    if pa.types.is_dictionary(column.type):
+        coded = column
+    else:
+        coded = column.dictionary_encode()
+    names, position = np.unique(
+        np.array(coded.dictionary.to_pylist(), dtype=str), return_inverse=True
+    )
+    return tuple(names.tolist()), position[
+        coded.indices.to_numpy(zero_copy_only=False)
+    ].astype(np.int64)
 
 
 def to_minutes(columns: Columns, name: str) -> tuple[NDArray[np.int64], bool]:
@@ -106,7 +134,9 @@ def to_minutes(columns: Columns, name: str) -> tuple[NDArray[np.int64], bool]:
     if pa.types.is_date(column.type):
         column = pc.cast(column, pa.timestamp("s"), safe=False)
     if not pa.types.is_timestamp(column.type):
-        raise SchemaError(f"column '{name}' must hold time stamps or ISO 8601 text; its type is {column.type}")
+        raise SchemaError(
+            f"column '{name}' must hold time stamps or ISO 8601 text; its type is {column.type}"
+        )
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
         raise SchemaError(
@@ -124,11 +154,18 @@ def to_minutes(columns: Columns, name: str) -> tuple[NDArray[np.int64], bool]:
 def _time_of_day(column: Any, name: str) -> NDArray[np.int64]:
     """Whole minutes since midnight, of times or of text such as 00:15."""
     text = pc.cast(column, pa.string())
-    parts = pc.extract_regex(text, r"^\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?P<rest>:00(?:\.0+)?)?\s*$")
+    parts = pc.extract_regex(
+        text, r"^\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?P<rest>:00(?:\.0+)?)?\s*$"
+    )
     if parts.null_count:
         row = int(np.argmax(parts.is_null().to_numpy(zero_copy_only=False)))
-        raise SchemaError(f"column '{name}', row {row}: not a whole minute of the day such as 00:15")
-    hour, minute = (pc.cast(parts.field(place), pa.int64()).to_numpy(zero_copy_only=False) for place in (0, 1))
+        raise SchemaError(
+            f"column '{name}', row {row}: not a whole minute of the day such as 00:15"
+        )
+    hour, minute = (
+        pc.cast(parts.field(place), pa.int64()).to_numpy(zero_copy_only=False)
+        for place in (0, 1)
+    )
     return np.asarray(60 * hour + minute)
 
 

@@ -31,21 +31,32 @@ def window_covariance(lags: Floats, windows: Sequence[tuple[int, int]]) -> Float
     windows is G(a - b') + G(b - a') - G(a - a') - G(b - b'), G even.
     """
     ends = np.array(windows, dtype=np.int64).reshape(-1, 2)
-    if ends.size and (int(ends.max()) - int(ends.min()) > lags.size or (ends[:, 0] >= ends[:, 1]).any()):
-        raise ParameterError(f"windows must not be empty, nor lie further apart than the {lags.size} lags given")
+    if ends.size and (
+        int(ends.max()) - int(ends.min()) > lags.size
+        or (ends[:, 0] >= ends[:, 1]).any()
+    ):
+        raise ParameterError(
+            f"windows must not be empty, nor lie further apart than the {lags.size} lags given"
+        )
     count = np.arange(lags.size + 1)
     sums = np.concatenate([[0.0], np.cumsum(lags)])
     moments = np.concatenate([[0.0], np.cumsum(lags * count[:-1])])
     growth = count * sums - moments - count * lags[0] / 2
 
-    first, last = ends[:, 0], ends[:, 1]
+    first = ends[:, 0]
+    last = ends[:, 1]
     apart = [
-        np.abs(one[:, None] - other) for one, other in ((first, last), (last, first), (first, first), (last, last))
+        np.abs(one[:, None] - other)
+        for one, other in ((first, last), (last, first), (first, first), (last, last))
     ]
-    return np.asarray(growth[apart[0]] + growth[apart[1]] - growth[apart[2]] - growth[apart[3]])
+    return np.asarray(
+        growth[apart[0]] + growth[apart[1]] - growth[apart[2]] - growth[apart[3]]
+    )
 
 
-def with_sums(estimate: Floats, error_spectrum: Floats, sums: Sequence[NoisySum]) -> Floats:
+def with_sums(
+    estimate: Floats, error_spectrum: Floats, sums: Sequence[NoisySum]
+) -> Floats:
     """The estimate after it was told noisy sums of what it estimates: Gaussian conditioning.
 
     `error_spectrum` is the spectrum of the estimate's error, on `estimate.size + 1` frequencies from 0 to Nyquist.
@@ -54,20 +65,36 @@ def with_sums(estimate: Floats, error_spectrum: Floats, sums: Sequence[NoisySum]
         return estimate
     size = estimate.size
     for known in sums:
-        if not (known.first >= 0 and known.samples > 0 and known.first + known.samples <= size and known.sd > 0):
-            raise ParameterError(f"a sum must lie within the {size} values and have a positive deviation. Got {known}.")
+        if not (
+            known.first >= 0
+            and known.samples > 0
+            and known.first + known.samples <= size
+            and known.sd > 0
+        ):
+            raise ParameterError(
+                f"a sum must lie within the {size} values and have a positive deviation. Got {known}."
+            )
     windows = [(known.first, known.first + known.samples) for known in sums]
     running = np.concatenate([[0.0], np.cumsum(estimate)])
-    missing = np.array([known.total - (running[b] - running[a]) for known, (a, b) in zip(sums, windows)])
+    missing = np.array(
+        [
+            known.total - (running[b] - running[a])
+            for known, (a, b) in zip(sums, windows)
+        ]
+    )
     covariance = window_covariance(np.fft.irfft(error_spectrum)[:size], windows)
-    weights = cho_solve(cho_factor(covariance + np.diag([known.sd**2 for known in sums])), missing)
+    weights = cho_solve(
+        cho_factor(covariance + np.diag([known.sd**2 for known in sums])), missing
+    )
     steps = np.zeros(size + 1)
     for weight, (first, last) in zip(weights, windows):
         steps[first] += weight
         steps[last] -= weight
     spread = np.zeros(2 * size)
     spread[:size] = np.cumsum(steps)[:size]
-    return np.asarray(estimate + np.fft.irfft(np.fft.rfft(spread) * error_spectrum, n=2 * size)[:size])
+    return np.asarray(
+        estimate + np.fft.irfft(np.fft.rfft(spread) * error_spectrum, n=2 * size)[:size]
+    )
 
 
 def smooth(
@@ -91,17 +118,23 @@ def smooth(
     """
     values = np.asarray(stream, dtype=np.float64)
     if values.ndim != 1 or values.size < 2:
-        raise ShapeError(f"stream must be a vector of at least two values. Got shape {values.shape}.")
+        raise ShapeError(
+            f"stream must be a vector of at least two values. Got shape {values.shape}."
+        )
     if not np.isfinite(values).all():
         raise NotFiniteError("stream must be finite")
     expected = _profile(values, profile)
     bins = values.size + 1
-    noise, signal = _on_grid("noise_spectrum", noise_spectrum, bins), _on_grid("signal_psd", signal_psd, bins)
+    noise = _on_grid("noise_spectrum", noise_spectrum, bins)
+    signal = _on_grid("signal_psd", signal_psd, bins)
     total = noise + signal
     weight = np.divide(signal, total, out=np.ones(bins), where=total > 0)
     difference = values - expected
     mirrored = np.concatenate([difference, difference[::-1]])
-    estimate = expected + np.fft.irfft(np.fft.rfft(mirrored) * weight, n=mirrored.size)[: values.size]
+    estimate = (
+        expected
+        + np.fft.irfft(np.fft.rfft(mirrored) * weight, n=mirrored.size)[: values.size]
+    )
     return with_sums(np.asarray(estimate), weight * noise, sums)
 
 
@@ -110,7 +143,9 @@ def _profile(values: Floats, profile: ArrayLike | None) -> Floats:
         return np.full(values.size, values.mean())
     given = np.atleast_1d(np.asarray(profile, dtype=np.float64))
     if given.ndim != 1 or not 1 <= given.size <= values.size:
-        raise ShapeError(f"profile must be a vector of at most {values.size} values. Got shape {given.shape}.")
+        raise ShapeError(
+            f"profile must be a vector of at most {values.size} values. Got shape {given.shape}."
+        )
     if not np.isfinite(given).all():
         raise NotFiniteError("profile must be finite")
     return np.resize(given, values.size)
@@ -119,9 +154,13 @@ def _profile(values: Floats, profile: ArrayLike | None) -> Floats:
 def _on_grid(name: str, spectrum: ArrayLike, bins: int) -> Floats:
     given = np.atleast_1d(np.asarray(spectrum, dtype=np.float64))
     if given.ndim != 1:
-        raise ShapeError(f"{name} must be a number or a vector. Got shape {given.shape}.")
+        raise ShapeError(
+            f"{name} must be a number or a vector. Got shape {given.shape}."
+        )
     if given.size == 1:
         if not (np.isfinite(given[0]) and given[0] >= 0):
             raise ParameterError(f"{name} must be finite and not negative")
         return np.full(bins, given[0])
-    return np.interp(np.linspace(0, 1, bins), np.linspace(0, 1, given.size), check_psd(given))
+    return np.interp(
+        np.linspace(0, 1, bins), np.linspace(0, 1, given.size), check_psd(given)
+    )

@@ -40,11 +40,23 @@ class PaperCurve:
     released: float
 
 
-def clusters_of(readings: Readings, clusters: int = CLUSTERS) -> tuple[HouseholdModels, list[tuple[Floats, Floats]]]:
+def clusters_of(
+    readings: Readings, clusters: int = CLUSTERS
+) -> tuple[HouseholdModels, list[tuple[Floats, Floats]]]:
     """Residual forecasts and their covariances by (57), one pair of arrays per cluster."""
-    models = HouseholdModels.fit(readings, clusters=clusters, smallest=3, floor=0.01, weekday_weight=1.0, order=(6, 5))
+    models = HouseholdModels.fit(
+        readings,
+        clusters=clusters,
+        smallest=3,
+        floor=0.01,
+        weekday_weight=1.0,
+        order=(6, 5),
+    )
     found = mmse_forecast(models.arma, models.season.residual(readings), HORIZON)
-    groups = [np.flatnonzero(models.cluster == cluster) for cluster in range(len(models.sizes))]
+    groups = [
+        np.flatnonzero(models.cluster == cluster)
+        for cluster in range(len(models.sizes))
+    ]
     return models, [(found.mean[rows], found.error_covariance[rows]) for rows in groups]
 
 
@@ -53,10 +65,16 @@ def noises(means: Floats, covariances: Floats, accuracy: float) -> dict[str, Flo
     edges = np.array(list(combinations(range(len(means)), 2)))
     white = np.broadcast_to(accuracy * np.eye(means.shape[1]), covariances.shape)
     repaired = algorithm_1(means, covariances, edges, accuracy, repaired=True)
-    return {"none": np.zeros_like(covariances), "white": np.asarray(white), "Algorithm 1 repaired": repaired}
+    return {
+        "none": np.zeros_like(covariances),
+        "white": np.asarray(white),
+        "Algorithm 1 repaired": repaired,
+    }
 
 
-def descents(groups: Sequence[tuple[Floats, Floats]], accuracies: Sequence[float]) -> list[Row]:
+def descents(
+    groups: Sequence[tuple[Floats, Floats]], accuracies: Sequence[float]
+) -> list[Row]:
     """What the repaired algorithm makes of its own surrogate in every cluster, before and after the budget."""
     rows: list[Row] = []
     for accuracy in accuracies:
@@ -77,7 +95,9 @@ def descents(groups: Sequence[tuple[Floats, Floats]], accuracies: Sequence[float
 
 
 def curves(
-    groups: Sequence[tuple[Floats, Floats]], accuracies: Sequence[float], epsilons: Sequence[float]
+    groups: Sequence[tuple[Floats, Floats]],
+    accuracies: Sequence[float],
+    epsilons: Sequence[float],
 ) -> Iterator[PaperCurve]:
     """Worst figures over all clusters and ordered pairs."""
     for accuracy in accuracies:
@@ -86,36 +106,61 @@ def curves(
             worst = np.zeros((3, len(epsilons)))
             for (means, covariances), noise in zip(groups, made):
                 first, second = np.array(
-                    [(i, j) for i in range(len(means)) for j in range(len(means)) if i != j], dtype=np.intp
+                    [
+                        (i, j)
+                        for i in range(len(means))
+                        for j in range(len(means))
+                        if i != j
+                    ],
+                    dtype=np.intp,
                 ).T
                 total = covariances + noise[kind]
-                pair = GaussianPair(means[first], total[first], means[second], total[second])
+                pair = GaussianPair(
+                    means[first], total[first], means[second], total[second]
+                )
                 for place, epsilon in enumerate(epsilons):
-                    worst[0, place] = max(worst[0, place], float(np.max(pair.loss_tail(epsilon))))
-                    worst[1, place] = max(worst[1, place], float(np.max(pair.delta(epsilon))))
+                    worst[0, place] = max(
+                        worst[0, place], float(np.max(pair.loss_tail(epsilon)))
+                    )
+                    worst[1, place] = max(
+                        worst[1, place], float(np.max(pair.delta(epsilon)))
+                    )
                 if kind == "none":
                     worst[2] = 1.0
                     continue
-                worst[2] = np.maximum(worst[2], _released(means, noise[kind], first, second, epsilons))
+                worst[2] = np.maximum(
+                    worst[2], _released(means, noise[kind], first, second, epsilons)
+                )
             for place, epsilon in enumerate(epsilons):
                 yield PaperCurve(kind, accuracy, epsilon, *worst[:, place].tolist())
         shift = max(closest_shift(means, accuracy)[0] for means, _ in groups)
         for epsilon in epsilons:
-            delta = float(GaussianPair.mean_shift(shift).delta(epsilon)) if shift > 0 else 0.0
+            if shift > 0:
+                delta = float(GaussianPair.mean_shift(shift).delta(epsilon))
+            else:
+                delta = 0.0
             yield PaperCurve("ours", accuracy, epsilon, None, None, delta)
 
 
 def _released(
-    means: Floats, noise: Floats, first: NDArray[np.intp], second: NDArray[np.intp], epsilons: Sequence[float]
+    means: Floats,
+    noise: Floats,
+    first: NDArray[np.intp],
+    second: NDArray[np.intp],
+    epsilons: Sequence[float],
 ) -> Floats:
     """Largest delta of constants with that noise; noise without a density gives its label away."""
-    if np.any(np.linalg.eigvalsh(noise)[:, 0] < SMALLEST * np.trace(noise, axis1=1, axis2=2)):
+    if np.any(
+        np.linalg.eigvalsh(noise)[:, 0] < SMALLEST * np.trace(noise, axis1=1, axis2=2)
+    ):
         return np.ones(len(epsilons))
     pair = GaussianPair(means[first], noise[first], means[second], noise[second])
     return np.array([float(np.max(pair.delta(epsilon))) for epsilon in epsilons])
 
 
-def figure_3(models: HouseholdModels, readings: Readings, truth: Floats, count: int, seed: int) -> list[Row]:
+def figure_3(
+    models: HouseholdModels, readings: Readings, truth: Floats, count: int, seed: int
+) -> list[Row]:
     """Normalised squared errors in kW of the first homes' forecasts: plain ARMA, white noise, Algorithm 1 repaired.
 
     Noise is added to the logarithm, as the paper does.
@@ -131,8 +176,12 @@ def figure_3(models: HouseholdModels, readings: Readings, truth: Floats, count: 
         row: Row = {"home": home + 1}
         for kind in KINDS:
             values, axes = np.linalg.eigh(made[kind][place])
-            noise = axes @ (np.sqrt(np.maximum(values, 0.0)) * generator.normal(size=HORIZON))
+            noise = axes @ (
+                np.sqrt(np.maximum(values, 0.0)) * generator.normal(size=HORIZON)
+            )
             forecast = np.exp(found.mean[home] + level[home] + noise)
-            row[kind] = float(np.sum((forecast - truth[home]) ** 2) / np.sum(truth[home] ** 2))
+            row[kind] = float(
+                np.sum((forecast - truth[home]) ** 2) / np.sum(truth[home] ** 2)
+            )
         rows.append(row)
     return rows

@@ -16,7 +16,9 @@ def kinds_of_noise(options: Options, progress: Progress) -> Part:
     """Every kind of noise at the same error, on the homes nearest to the median one."""
     progress("reading", 0.05)
     found = kinds.forecasts(read_homes(options.folder(), options.pick(12, 100, 100)))
-    sets: dict[int, tuple[float, ...]] = options.pick({5: (0.5,)}, {17: (0.5,)}, kinds.SETS)
+    sets: dict[int, tuple[float, ...]] = options.pick(
+        {5: (0.5,)}, {17: (0.5,)}, kinds.SETS
+    )
     shares = options.pick(kinds.SHARES[1:2], kinds.SHARES, kinds.SHARES)
     total = len(shares) * sum(len(epsilons) for epsilons in sets.values())
     rows: list[kinds.DeltasByKind] = []
@@ -35,17 +37,32 @@ def kinds_of_noise(options: Options, progress: Progress) -> Part:
             "nearest to the median one. R is the radius of the ball around them: an error of R²/k "
             "releases its centre alone.",
         ),
-        (Table.of("worst", [asdict(row) for row in rows], columns, "Worst exact delta over all pairs of homes"),),
+        (
+            Table.of(
+                "worst",
+                [asdict(row) for row in rows],
+                columns,
+                "Worst exact delta over all pairs of homes",
+            ),
+        ),
     )
 
 
 def season_of_a_forecast(options: Options, progress: Progress) -> Part:
     """Plain forecasts under several weights of the weekday."""
     progress("reading", 0.05)
-    readings = read_homes(options.folder(), options.pick(6, 50, 50), days=TRAINING_DAYS + 9)
-    rows = list(seasons.compared(readings, options.pick(seasons.WEIGHTS[:2], seasons.WEIGHTS, seasons.WEIGHTS)))
+    readings = read_homes(
+        options.folder(), options.pick(6, 50, 50), days=TRAINING_DAYS + 9
+    )
+    rows = list(
+        seasons.compared(
+            readings,
+            options.pick(seasons.WEIGHTS[:2], seasons.WEIGHTS, seasons.WEIGHTS),
+        )
+    )
     columns = "weight: weekday weight; error: squared error of log power; coverage: 90 % band held"
-    low, high = min(row.coverage for row in rows), max(row.coverage for row in rows)
+    low = min(row.coverage for row in rows)
+    high = max(row.coverage for row in rows)
     return Part(
         "What a season from two weeks is worth",
         (
@@ -54,5 +71,11 @@ def season_of_a_forecast(options: Options, progress: Progress) -> Part:
         ),
         (Table.of("weights", [asdict(row) for row in rows], columns),),
         (),
-        (PAPER.judged("season-coverage", f"{shown(100 * low)} to {shown(100 * high)} %", borne_out=low > 0.85),),
+        (
+            PAPER.judged(
+                "season-coverage",
+                f"{shown(100 * low)} to {shown(100 * high)} %",
+                borne_out=low > 0.85,
+            ),
+        ),
     )

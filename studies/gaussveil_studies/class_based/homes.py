@@ -49,10 +49,14 @@ class WorstDeltas:
     retained: float
 
 
-def read_homes(folder: Path | None = None, homes: int = 100, days: int = TRAINING_DAYS) -> Readings:
+def read_homes(
+    folder: Path | None = None, homes: int = 100, days: int = TRAINING_DAYS
+) -> Readings:
     """The first homes of the Swiss data set, over the training days or as many as asked for."""
     readings = swiss_homes(folder)
-    return readings.window(0, days * readings.steps_per_day).select(readings.households[:homes])
+    return readings.window(0, days * readings.steps_per_day).select(
+        readings.households[:homes]
+    )
 
 
 def table(
@@ -68,11 +72,22 @@ def table(
     The noise is the best one with a covariance common to a cluster. For constant queries it does not depend on epsilon:
     the smallest worst Mahalanobis distance is best at every epsilon.
     """
-    models = HouseholdModels.fit(readings, clusters=clusters, smallest=3, floor=0.01, weekday_weight=1.0, order=(6, 5))
+    models = HouseholdModels.fit(
+        readings,
+        clusters=clusters,
+        smallest=3,
+        floor=0.01,
+        weekday_weight=1.0,
+        order=(6, 5),
+    )
     rows = []
     for season in (False, True):
-        found = models.queries(readings, range(len(readings)), horizon, season=season).forecast
-        groups = [found[models.cluster == cluster] for cluster in range(len(models.sizes))]
+        found = models.queries(
+            readings, range(len(readings)), horizon, season=season
+        ).forecast
+        groups = [
+            found[models.cluster == cluster] for cluster in range(len(models.sizes))
+        ]
         for accuracy in accuracies:
             noises = [closest_shift(group, accuracy) for group in groups]
             reach = max(shift for shift, _ in noises)
@@ -95,7 +110,9 @@ def table(
 
 
 def _delta(shift: float, epsilon: float) -> float:
-    return float(GaussianPair.mean_shift(shift).delta(epsilon)) if shift > 0 else 0.0
+    if shift > 0:
+        return float(GaussianPair.mean_shift(shift).delta(epsilon))
+    return 0.0
 
 
 def closest_shift(forecasts: Floats, accuracy: float) -> tuple[float, float]:
@@ -105,12 +122,16 @@ def closest_shift(forecasts: Floats, accuracy: float) -> tuple[float, float]:
     accuracy. For constant queries the smallest shift is best at every epsilon (mean shift).
     """
     edges = np.array(list(combinations(range(len(forecasts)), 2)))
-    found = design_class_noise(forecasts, None, edges, epsilon=0.5, accuracy=accuracy, common_covariance=True)
+    found = design_class_noise(
+        forecasts, None, edges, epsilon=0.5, accuracy=accuracy, common_covariance=True
+    )
     if found.kind == "centre":
         return 0.0, 0.0
     centres = forecasts + found.noise_means
     gaps = centres[edges[:, 0]] - centres[edges[:, 1]]
-    lengths = np.einsum("ei,ei->e", gaps, np.linalg.solve(found.noise_covariances[0], gaps.T).T)
+    lengths = np.einsum(
+        "ei,ei->e", gaps, np.linalg.solve(found.noise_covariances[0], gaps.T).T
+    )
     return float(np.sqrt(lengths.max())), found.retained_variance
 
 

@@ -22,7 +22,11 @@ from itertools import combinations
 import numpy as np
 
 from gaussveil.calibration.class_common import Cover
-from gaussveil.calibration.class_noise import ClassNoise, checked_models, design_class_noise
+from gaussveil.calibration.class_noise import (
+    ClassNoise,
+    checked_models,
+    design_class_noise,
+)
 from gaussveil.spectrum import GaussianPair
 from gaussveil.timeseries import Readings
 from gaussveil.timeseries.household_models import HouseholdModels
@@ -53,7 +57,9 @@ class DeltasByKind:
 
 def forecasts(readings: Readings, horizon: int = HORIZON) -> Floats:
     """Forecasts of log power after the readings, the weekly mean left in, one row per home."""
-    models = HouseholdModels.fit(readings, clusters=1, smallest=2, floor=0.01, weekday_weight=1.0, order=(6, 5))
+    models = HouseholdModels.fit(
+        readings, clusters=1, smallest=2, floor=0.01, weekday_weight=1.0, order=(6, 5)
+    )
     return models.queries(readings, range(len(readings)), horizon).forecast
 
 
@@ -65,25 +71,42 @@ def nearest(found: Floats, count: int) -> Floats:
 
 def worst_delta(means: Floats, noise: ClassNoise) -> float:
     """Exact delta of the worst ordered pair, from the laws themselves."""
-    first, second = np.array([(i, j) for i in range(len(means)) for j in range(len(means)) if i != j]).T
-    centres, spreads = means + noise.noise_means, noise.noise_covariances
-    pair = GaussianPair(centres[first], spreads[first], centres[second], spreads[second])
+    first, second = np.array(
+        [(i, j) for i in range(len(means)) for j in range(len(means)) if i != j]
+    ).T
+    centres = means + noise.noise_means
+    spreads = noise.noise_covariances
+    pair = GaussianPair(
+        centres[first], spreads[first], centres[second], spreads[second]
+    )
     return float(np.max(pair.delta(noise.epsilon)))
 
 
-def compared(means: Floats, shares: Sequence[float], epsilons: Sequence[float]) -> Iterator[DeltasByKind]:
+def compared(
+    means: Floats, shares: Sequence[float], epsilons: Sequence[float]
+) -> Iterator[DeltasByKind]:
     """All kinds on one set, row by row: a large set takes a while."""
     edges = np.array(list(combinations(range(len(means)), 2)))
     cover = Cover.of(checked_models(means, None), edges)
-    size, reach, trace = means.shape[1], cover.radius**2, float(np.trace(cover.covariance))
+    size = means.shape[1]
+    reach = cover.radius**2
+    trace = float(np.trace(cover.covariance))
     for share in shares:
         budget = share * reach
         accuracy = budget / size
         for epsilon in epsilons:
             alone = design_class_noise(
-                means, None, edges, epsilon=epsilon, accuracy=accuracy, noise_means=False, common_covariance=True
+                means,
+                None,
+                edges,
+                epsilon=epsilon,
+                accuracy=accuracy,
+                noise_means=False,
+                common_covariance=True,
             )
-            ours = design_class_noise(means, None, edges, epsilon=epsilon, accuracy=accuracy)
+            ours = design_class_noise(
+                means, None, edges, epsilon=epsilon, accuracy=accuracy
+            )
             shift = math.sqrt(trace * (1 / budget - 1 / reach))
             yield DeltasByKind(
                 homes=len(means),

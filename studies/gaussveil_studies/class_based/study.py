@@ -16,7 +16,10 @@ from gaussveil.timeseries import Readings
 from gaussveil.typing import Progress
 from gaussveil_studies.class_based import both_sides
 from gaussveil_studies.class_based import homes as class_homes
-from gaussveil_studies.class_based.home_parts import kinds_of_noise, season_of_a_forecast
+from gaussveil_studies.class_based.home_parts import (
+    kinds_of_noise,
+    season_of_a_forecast,
+)
 from gaussveil_studies.class_based.synthetic import (
     KINDS,
     contour_figure,
@@ -25,13 +28,25 @@ from gaussveil_studies.class_based.synthetic import (
 )
 from gaussveil_studies.errata.part import errata_step
 from gaussveil_studies.published.class_based import ITERATIONS
-from gaussveil_studies.study import Options, Paper, Part, Picture, Step, Study, Table, Value, shown
+from gaussveil_studies.study import (
+    Options,
+    Paper,
+    Part,
+    Picture,
+    Step,
+    Study,
+    Table,
+    Value,
+    shown,
+)
 from gaussveil_studies.summaries import SUMMARIES, SWISS_HOMES
 
 PAPER = Paper("class-based")
 
 NEAREST = 0.7  # the accuracy of ours next to the paper's 0.68571
-EPSILON, ACCURACY = 0.8, 0.45  # of Figure 3
+# of Figure 3
+EPSILON = 0.8
+ACCURACY = 0.45
 
 
 def synthetic(options: Options, progress: Progress) -> Part:
@@ -47,7 +62,10 @@ def synthetic(options: Options, progress: Progress) -> Part:
         for kind in KINDS:
             worst = [draw.worst(kind) for draw in own]
             means[rho, kind] = float(np.mean(worst))
-            error = f" ± {shown(float(np.std(worst, ddof=1) / np.sqrt(count)), 1)}" if count > 1 else ""
+            if count > 1:
+                error = f" ± {shown(float(np.std(worst, ddof=1) / np.sqrt(count)), 1)}"
+            else:
+                error = ""
             row[kind] = shown(means[rho, kind]) + error
         rows.append(row)
     better = all(draw.worst("ours") < draw.worst("white") for draw in found)
@@ -56,7 +74,10 @@ def synthetic(options: Options, progress: Progress) -> Part:
     claims = (
         PAPER.judged(
             "figure-2-order",
-            "; ".join(f"{shown(means[rho, repaired])} against {shown(means[rho, 'white'])}" for rho in rhos),
+            "; ".join(
+                f"{shown(means[rho, repaired])} against {shown(means[rho, 'white'])}"
+                for rho in rhos
+            ),
             borne_out=all(means[rho, repaired] < means[rho, "white"] for rho in rhos),
             because=f"with the line search of Appendix C; worse than white noise in {worse} of {len(found)} draws, and "
             "without it white noise itself (K4)",
@@ -75,7 +96,14 @@ def synthetic(options: Options, progress: Progress) -> Part:
             f"Four classes on a line in the plane, every two of them neighbours; mean of {count} draws. "
             "All noise has trace 2 rho; delta is exact and of the worst ordered pair.",
         ),
-        (Table.of("worst", rows, columns, "Worst delta at epsilon 1 by kind of noise, with its standard error"),),
+        (
+            Table.of(
+                "worst",
+                rows,
+                columns,
+                "Worst delta at epsilon 1 by kind of noise, with its standard error",
+            ),
+        ),
         (
             Picture.of(
                 "contours",
@@ -98,14 +126,24 @@ def homes(options: Options, progress: Progress) -> Part:
     progress("reading", 0.05)
     readings = class_homes.read_homes(options.folder(), options.pick(12, 100, 100))
     clusters = options.pick(2, class_homes.CLUSTERS, class_homes.CLUSTERS)
-    epsilons = options.pick((0.1, 1.0), (0.1, 0.25, 0.5, 0.75, 1.0), tuple(np.linspace(0.1, 1.0, 10).tolist()))
+    epsilons = options.pick(
+        (0.1, 1.0),
+        (0.1, 0.25, 0.5, 0.75, 1.0),
+        tuple(np.linspace(0.1, 1.0, 10).tolist()),
+    )
     accuracies = options.pick((NEAREST,), (NEAREST, 1.4), class_homes.ACCURACIES)
     progress("noise of every cluster", 0.2)
-    rows = class_homes.table(readings, clusters=clusters, accuracies=accuracies, epsilons=epsilons)
+    rows = class_homes.table(
+        readings, clusters=clusters, accuracies=accuracies, epsilons=epsilons
+    )
     progress("releases", 0.8)
     pictures, errors = _released(readings, clusters, options)
     season = [row for row in rows if row.season]
-    ends = {row.epsilon: row for row in season if row.accuracy == NEAREST and row.epsilon in (0.1, 1.0)}
+    ends = {
+        row.epsilon: row
+        for row in season
+        if row.accuracy == NEAREST and row.epsilon in (0.1, 1.0)
+    }
     claims = (
         PAPER.judged(
             "figure-4",
@@ -114,7 +152,11 @@ def homes(options: Options, progress: Progress) -> Part:
             because="other homes (the paper's are not public); below white noise throughout: "
             f"{shown(all(row.ours <= row.white for row in season))}",
         ),
-        PAPER.judged("figure-4-white", f"{shown(ends[0.1].white)} and {shown(ends[1.0].white)}", borne_out=False),
+        PAPER.judged(
+            "figure-4-white",
+            f"{shown(ends[0.1].white)} and {shown(ends[1.0].white)}",
+            borne_out=False,
+        ),
         PAPER.judged(
             "figure-3",
             f"{shown(min(errors), 2)} to {shown(max(errors), 2)}",
@@ -132,7 +174,14 @@ def homes(options: Options, progress: Progress) -> Part:
             f"{class_homes.TRAINING_DAYS} days of 15-minute readings, {class_homes.HORIZON} steps ahead, ARMA(6, 5), "
             f"{clusters} clusters. The forecast is a constant an adversary could compute: only noise hides it (K5).",
         ),
-        (Table.of("worst", [asdict(row) for row in rows], columns, "Worst exact delta over all clusters"),),
+        (
+            Table.of(
+                "worst",
+                [asdict(row) for row in rows],
+                columns,
+                "Worst exact delta over all clusters",
+            ),
+        ),
         (
             Picture.of(
                 "curves",
@@ -151,25 +200,42 @@ def as_printed(options: Options, progress: Progress) -> Part:
     progress("reading", 0.05)
     count = options.pick(12, 100, 100)
     readings = class_homes.read_homes(options.folder(), count)
-    later = class_homes.read_homes(options.folder(), count, days=class_homes.TRAINING_DAYS + 1)
+    later = class_homes.read_homes(
+        options.folder(), count, days=class_homes.TRAINING_DAYS + 1
+    )
     truth = later.values[:, readings.count : readings.count + class_homes.HORIZON]
-    models, groups = both_sides.clusters_of(readings, options.pick(2, class_homes.CLUSTERS, class_homes.CLUSTERS))
-    accuracies = options.pick((both_sides.ACCURACY,), (both_sides.ACCURACY,), (0.45, both_sides.ACCURACY, 1.0, 1.4))
-    epsilons = options.pick((0.1, 1.0), (0.1, 0.5, 1.0), tuple(np.linspace(0.1, 1.0, 10).tolist()))
+    models, groups = both_sides.clusters_of(
+        readings, options.pick(2, class_homes.CLUSTERS, class_homes.CLUSTERS)
+    )
+    accuracies = options.pick(
+        (both_sides.ACCURACY,),
+        (both_sides.ACCURACY,),
+        (0.45, both_sides.ACCURACY, 1.0, 1.4),
+    )
+    epsilons = options.pick(
+        (0.1, 1.0), (0.1, 0.5, 1.0), tuple(np.linspace(0.1, 1.0, 10).tolist())
+    )
     progress("noise by Algorithm 1", 0.3)
     rows = list(both_sides.curves(groups, accuracies, epsilons))
     progress("Figure 3", 0.8)
-    errors = both_sides.figure_3(models, readings, truth, options.pick(1, 3, 10), options.seed)
+    errors = both_sides.figure_3(
+        models, readings, truth, options.pick(1, 3, 10), options.seed
+    )
     ends = {
         (row.kind, row.epsilon): row.tail
         for row in rows
         if row.accuracy == both_sides.ACCURACY and row.epsilon in (0.1, 1.0)
     }
-    order = [[float(ends[kind, epsilon] or 0.0) for kind in both_sides.KINDS] for epsilon in (0.1, 1.0)]
+    order = [
+        [float(ends[kind, epsilon] or 0.0) for kind in both_sides.KINDS]
+        for epsilon in (0.1, 1.0)
+    ]
     claims = (
         PAPER.judged(
             "figure-4-order",
-            "; ".join(f"{shown(first)} and {shown(last)}" for first, last in zip(*order)),
+            "; ".join(
+                f"{shown(first)} and {shown(last)}" for first, last in zip(*order)
+            ),
             borne_out=all(none >= white > repaired for none, white, repaired in order),
         ),
     )
@@ -209,9 +275,13 @@ def as_printed(options: Options, progress: Progress) -> Part:
     )
 
 
-def _released(readings: Readings, clusters: int, options: Options) -> tuple[list[Picture], list[float]]:
+def _released(
+    readings: Readings, clusters: int, options: Options
+) -> tuple[list[Picture], list[float]]:
     """Figure 3: the first three homes, released at the end of the training days, beside what came."""
-    later = class_homes.read_homes(options.folder(), len(readings), days=class_homes.TRAINING_DAYS + 1)
+    later = class_homes.read_homes(
+        options.folder(), len(readings), days=class_homes.TRAINING_DAYS + 1
+    )
     forecaster = PrivateForecaster(
         horizon=class_homes.HORIZON,
         clusters=clusters,
@@ -221,9 +291,13 @@ def _released(readings: Readings, clusters: int, options: Options) -> tuple[list
         epsilon=EPSILON,
         accuracy=ACCURACY,
     ).fit(readings)
-    pictures, errors = [], []
+    pictures = []
+    errors = []
     for number, home in enumerate(readings.households[: options.pick(1, 3, 3)]):
-        truth = later.values[later.households.index(home), readings.count : readings.count + class_homes.HORIZON]
+        truth = later.values[
+            later.households.index(home),
+            readings.count : readings.count + class_homes.HORIZON,
+        ]
         released = forecaster.release(home).value
         errors.append(float(np.sum((released.kw - truth) ** 2) / np.sum(truth**2)))
         figure = forecast_figure(released, forecaster.diagnostics(home, truth=truth))
@@ -237,8 +311,19 @@ def _homes_figure(rows: Sequence[class_homes.WorstDeltas]) -> Figure:
         for index, accuracy in enumerate(sorted({row.accuracy for row in rows})):
             own = [row for row in rows if row.accuracy == accuracy]
             epsilons = [row.epsilon for row in own]
-            axes.plot(epsilons, [row.ours for row in own], color=SERIES[index], label=f"rho = {accuracy:g}")
-            axes.plot(epsilons, [row.white for row in own], color=SERIES[index], linestyle="--", linewidth=1.3)
+            axes.plot(
+                epsilons,
+                [row.ours for row in own],
+                color=SERIES[index],
+                label=f"rho = {accuracy:g}",
+            )
+            axes.plot(
+                epsilons,
+                [row.white for row in own],
+                color=SERIES[index],
+                linestyle="--",
+                linewidth=1.3,
+            )
         axes.set(ylim=(-0.02, 1.03), xlabel="epsilon")
         axes.set_title("worst delta   solid: ours   dashed: white noise")
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
@@ -254,7 +339,12 @@ STUDY = Study(
         Step("homes", "Swiss homes", homes, files=(SWISS_HOMES,)),
         Step("as-printed", "Swiss homes as printed", as_printed, files=(SWISS_HOMES,)),
         Step("kinds", "kinds of noise", kinds_of_noise, files=(SWISS_HOMES,)),
-        Step("seasons", "seasons of forecasts", season_of_a_forecast, files=(SWISS_HOMES,)),
+        Step(
+            "seasons",
+            "seasons of forecasts",
+            season_of_a_forecast,
+            files=(SWISS_HOMES,),
+        ),
         errata_step("class-based"),
     ),
 )

@@ -20,14 +20,19 @@ from gaussveil_studies.bounds import smaller_covariance_bound
 from gaussveil_studies.errata.records import Evidence, Relation
 from gaussveil_studies.ndis.bounds import SPECTRUM, narrow_pair
 from gaussveil_studies.ndis.refutations import posterior_pair
-from gaussveil_studies.published.ndis_calibrated import published_process_sensitivity, published_variance
+from gaussveil_studies.published.ndis_calibrated import (
+    published_process_sensitivity,
+    published_variance,
+)
 from gaussveil_studies.published.ptr import PublishedTestedSketch
 from gaussveil_studies.spectral.typical_stream import day_of_noise
 
 DELTA = 1e-5
 
 
-def closed(stated: float, value: arb, law: str, relation: Relation = "at most") -> Evidence:
+def closed(
+    stated: float, value: arb, law: str, relation: Relation = "at most"
+) -> Evidence:
     """A closed form, its ball rounded outwards."""
     return Evidence(stated, float(value.lower()), float(value.upper()), law, relation)
 
@@ -42,7 +47,12 @@ def _normal(x: arb | float) -> arb:
 
 def lemma_3_step() -> Evidence:
     """N1: the proof of Lemma 3 takes g_d for nondecreasing in a. For d = 2 and a >= 0, g = e^(-a/t) t/(1+t)."""
-    return closed(0.5, (-arb(0.5)).exp() / 2, "R^2 of two degrees of freedom, t = 1: g(1/2) against g(0)", "at least")
+    return closed(
+        0.5,
+        (-arb(0.5)).exp() / 2,
+        "R^2 of two degrees of freedom, t = 1: g(1/2) against g(0)",
+        "at least",
+    )
 
 
 def lemma_2_reverse() -> Evidence:
@@ -56,9 +66,15 @@ def lemma_2_reverse() -> Evidence:
 def figure_5() -> Evidence:
     """N2: one record at the queried point, l = 1, observation variance 1e-4, labels within 1e-6, (1, 1e-6)."""
     sensitivity = partial(
-        published_process_sensitivity, kernel_deviation=1.0, label_bound=1e-6, observation_deviation=1e-2, count=1
+        published_process_sensitivity,
+        kernel_deviation=1.0,
+        label_bound=1e-6,
+        observation_deviation=1e-2,
+        count=1,
     )
-    return Evidence.of_pair(posterior_pair(published_variance(sensitivity, 1.0, 1e-6, 1)), 1.0, 1e-6)
+    return Evidence.of_pair(
+        posterior_pair(published_variance(sensitivity, 1.0, 1e-6, 1)), 1.0, 1e-6
+    )
 
 
 TESTED = PublishedTestedSketch(
@@ -82,19 +98,29 @@ def figure_4_sketch() -> Evidence:
     freedom = TESTED.n_components * (TESTED_COLUMNS - 1)
     middle = 1.0 / TESTED.leverage + TESTED.margin
     event = freedom * (1.0 / TESTED.leverage + 1.0)
-    with_row, without = (_above(event, freedom, middle + more, upper=bool(more == 0)) for more in (0.0, 1.0))
+    with_row, without = (
+        _above(event, freedom, middle + more, upper=bool(more == 0))
+        for more in (0.0, 1.0)
+    )
     lower = without - arb(TESTED.epsilon).exp() * with_row
     law = "sum of squares of a 2000 x 4 sketch in 1999 directions, mixed over the test's normal noise"
-    return Evidence(TESTED.claim[1], float(lower.lower()), 1.0, law, epsilon=TESTED.epsilon)
+    return Evidence(
+        TESTED.claim[1], float(lower.lower()), 1.0, law, epsilon=TESTED.epsilon
+    )
 
 
 def _above(event: float, freedom: int, middle: float, *, upper: bool) -> arb:
     """P[V chi-square > event] with V = middle - test_noise z, bounded from above or below over cells of z."""
     edges = np.linspace(-8.0, 8.0, CELLS + 1)
-    total = 2 * _normal(-8.0) if upper else arb(0)
+    if upper:
+        total = 2 * _normal(-8.0)
+    else:
+        total = arb(0)
     for low, high in pairwise(edges.tolist()):
         variance = middle - TESTED.test_noise * (low if upper else high)
-        tail = (arb(event) / (2 * arb(variance))).gamma_upper(arb(freedom) / 2, regularized=1)
+        tail = (arb(event) / (2 * arb(variance))).gamma_upper(
+            arb(freedom) / 2, regularized=1
+        )
         total += (_normal(high) - _normal(low)) * tail
     return total
 
@@ -103,7 +129,11 @@ def proposition_5() -> Evidence:
     """N3: the printed condition met with one deviation of the test to spare: the ridge is still not smaller where the
     test's noise lies below minus that.
     """
-    return closed(0.0, _normal(-1.0), "the test's normal noise, lambda_min one tau above the threshold")
+    return closed(
+        0.0,
+        _normal(-1.0),
+        "the test's normal noise, lambda_min one tau above the threshold",
+    )
 
 
 def figure_1() -> Evidence:
@@ -115,7 +145,11 @@ def figure_1() -> Evidence:
 def figure_1_ridge() -> Evidence:
     """N4: the printed ridge, and one that gives the same leverage (`figure_1` holds at it)."""
     excess = arb(random_projection.largest_excess(1.0, 1e-6, 64))
-    return closed(float(((1 + excess) / excess).lower()), 1 / excess, "leverage s/(1+s), s = l^2/lambda, is attained")
+    return closed(
+        float(((1 + excess) / excess).lower()),
+        1 / excess,
+        "leverage s/(1+s), s = l^2/lambda, is attained",
+    )
 
 
 def figure_3() -> Evidence:
@@ -124,7 +158,9 @@ def figure_3() -> Evidence:
     inner = math.log1p(math.expm1(1.0) / rate)
     excess = random_projection.largest_excess(inner, 1e-6 / rate, 64)
     loss = random_projection.sketch_loss(excess, 64)
-    upper = rate * max(float(side.enclose(inner).upper) for side in (loss, loss.reversed()))
+    upper = rate * max(
+        float(side.enclose(inner).upper) for side in (loss, loss.reversed())
+    )
     law = "0.1 times the sketch of the sample, by convexity of the divergence"
     return Evidence(1e-6, 0.0, upper * (1 - 1e-15), law, epsilon=1.0)
 
@@ -134,31 +170,56 @@ def proposition_7() -> Evidence:
     variance = 16.0
     stated = 10 * math.log((variance + 1.0) / (variance + 1.0 / (1.0 + 1000 / 4)))
     ratio = (arb(variance) + 1) / (arb(variance) + 1 / (1 + arb(1) / 4))
-    assert LogisticSensitivity(1.0, 1.0)(variance)[1] >= float(ratio.log().lower())  # what the library charges
-    return closed(stated, ratio.log(), "one eigenvalue moves, from lambda to at most lambda + l^2/4")
+    assert LogisticSensitivity(1.0, 1.0)(variance)[1] >= float(
+        ratio.log().lower()
+    )  # what the library charges
+    return closed(
+        stated,
+        ratio.log(),
+        "one eigenvalue moves, from lambda to at most lambda + l^2/4",
+    )
 
 
 def proposition_8() -> Evidence:
     """N6: 100 records, all constants 1, added variance 100: the mean's step in deviations."""
     process = ProcessSensitivity(
-        point_variance=1.0, kernel_bound=1.0, observation_variance=1.0, label_bound=1.0, n_max=100
+        point_variance=1.0,
+        kernel_bound=1.0,
+        observation_variance=1.0,
+        label_bound=1.0,
+        n_max=100,
     )
     printed = published_process_sensitivity(
-        100.0, kernel_deviation=1.0, label_bound=1.0, observation_deviation=1.0, count=100
+        100.0,
+        kernel_deviation=1.0,
+        label_bound=1.0,
+        observation_deviation=1.0,
+        count=100,
     )
-    return Evidence(printed[0], 0.0, process(100.0)[0], "certified maximum over the record's predictive variance")
+    return Evidence(
+        printed[0],
+        0.0,
+        process(100.0)[0],
+        "certified maximum over the record's predictive variance",
+    )
 
 
 def theorem_7_1() -> Evidence:
     """The difference of two distribution functions, each rounded to an oracle's error, against the exact delta."""
-    accuracy, epsilon = 1e-3, 1.0
+    accuracy = 1e-3
+    epsilon = 1.0
     error = accuracy / (2 * (1 + math.exp(epsilon)))
     pair = GaussianPair([1.0], [[4.0]], [0.0], [[1.0]])
-    tails = float(pair.loss_tail(epsilon)), float(1 - pair.reversed().loss_tail(-epsilon))
+    tails = (
+        float(pair.loss_tail(epsilon)),
+        float(1 - pair.reversed().loss_tail(-epsilon)),
+    )
     spoilt = [round(tail / (2 * error)) * 2 * error for tail in tails]
     estimate = spoilt[0] - math.exp(epsilon) * spoilt[1]
     exact = pair.enclose(epsilon)
-    distance = max(abs(estimate - float(exact.lower)), abs(estimate - float(exact.upper)))
+    distance = max(
+        abs(estimate - float(exact.lower)), abs(estimate - float(exact.upper))
+    )
     return Evidence(accuracy, 0.0, distance, pair, epsilon=epsilon)
 
 
@@ -175,7 +236,8 @@ def one_sided() -> Evidence:
         level = arb(8) / 3 * (arb(epsilon) + arb(2).log())
         return 2 * _normal(-level.sqrt() / deviation)
 
-    one_way, other_way = beyond(0.5, 2), 1 - beyond(-0.5, 1)
+    one_way = beyond(0.5, 2)
+    other_way = 1 - beyond(-0.5, 1)
     stated = max(float(one_way.upper()), float(other_way.upper()))
     return closed(stated, one_way + 1 - beyond(-0.5, 2), "N(0, 4) against N(0, 1)")
 
@@ -183,9 +245,13 @@ def one_sided() -> Evidence:
 def corollary_3(copies: int = 20) -> Evidence:
     """K2: `copies` ratios of 4 and as many of 1/4, s = copies: Delta_G = 0. The tail is at least delta."""
     epsilon = 1.0125 * copies
-    pair = GaussianPair.from_reduced([-3.0] * copies + [0.75] * copies, [0.0] * (2 * copies))
+    pair = GaussianPair.from_reduced(
+        [-3.0] * copies + [0.75] * copies, [0.0] * (2 * copies)
+    )
     found = pair.enclose(epsilon)
-    return Evidence(math.exp(-epsilon / copies), float(found.lower), 1.0, pair, epsilon=epsilon)
+    return Evidence(
+        math.exp(-epsilon / copies), float(found.lower), 1.0, pair, epsilon=epsilon
+    )
 
 
 def white_baseline() -> Evidence:
@@ -200,7 +266,9 @@ def lemma_2_step() -> Evidence:
     from gaussveil_studies.published.class_based import surrogates
 
     ordered = np.concatenate([EDGES, EDGES[:, ::-1]])
-    inverses = np.asarray(np.linalg.inv(wishart_covariances(0) + np.eye(2)), dtype=np.float64)
+    inverses = np.asarray(
+        np.linalg.inv(wishart_covariances(0) + np.eye(2)), dtype=np.float64
+    )
     first, second = ordered[int(np.argmax(surrogates(LINE, inverses, ordered)))]
     found = step(LINE, inverses, ordered, int(first), int(second))
     return Evidence(0.1, found, found, "four classes in the plane, rho = 1", "equal")
@@ -211,7 +279,9 @@ def forecast_law() -> Evidence:
     noise of variance 0.01. By (57) both have variance 1.01; what is released has variance 0.01.
     """
     stated = GaussianPair([0.5], [[1.01]], [0.9], [[1.01]]).enclose(1.0)
-    return Evidence.of_pair(GaussianPair([0.5], [[0.01]], [0.9], [[0.01]]), 1.0, float(stated.upper))
+    return Evidence.of_pair(
+        GaussianPair([0.5], [[0.01]], [0.9], [[0.01]]), 1.0, float(stated.upper)
+    )
 
 
 def arma_response() -> Evidence:
@@ -224,25 +294,38 @@ def lemma_1_tail() -> Evidence:
     epsilon = 1.0
     means = [0.0, 0.0], [0.5, 0.2]
     variances = [1.0, 1.0], [1.25, 0.8]
-    pair = GaussianPair(means[0], np.diag(variances[0]), means[1], np.diag(variances[1]))
-    stated = min(_chernoff(epsilon, power, means[1], variances[1]) for power in np.linspace(1.3, 12.0, 400).tolist())
+    pair = GaussianPair(
+        means[0], np.diag(variances[0]), means[1], np.diag(variances[1])
+    )
+    stated = min(
+        _chernoff(epsilon, power, means[1], variances[1])
+        for power in np.linspace(1.3, 12.0, 400).tolist()
+    )
     tail = float(pair.loss_tail(epsilon))
     return Evidence(stated, tail * (1 - 1e-9), tail * (1 + 1e-9), pair, epsilon=epsilon)
 
 
-def _chernoff(epsilon: float, power: float, shift: list[float], variances: list[float]) -> float:
+def _chernoff(
+    epsilon: float, power: float, shift: list[float], variances: list[float]
+) -> float:
     """(34) for N(0, I) against N(shift, diag(variances)): the ratios are 1/variances, `power` is the paper's s."""
     ratios = 1 / np.asarray(variances)
     steps = np.asarray(shift)
     quadratic = float(np.sum(steps**2 * ratios / (power - ratios)))
     exponent = (-epsilon + power * quadratic / 2) / (power - 1)
-    log_determinants = np.sum(np.log(ratios)) / (2 * (power - 1)) + np.sum(np.log(power - ratios)) / 2
-    return math.exp(len(ratios) / 2 * math.log(power - 1) + exponent - float(log_determinants))
+    log_determinants = (
+        np.sum(np.log(ratios)) / (2 * (power - 1)) + np.sum(np.log(power - ratios)) / 2
+    )
+    return math.exp(
+        len(ratios) / 2 * math.log(power - 1) + exponent - float(log_determinants)
+    )
 
 
 def surrogate_of_42() -> Evidence:
     """K7: mean shift 1, equal covariances, epsilon 2, s = 10: the exponents of (42) and of (36)."""
-    surrogate, epsilon, power = 1.0, 2.0, 10.0
+    surrogate = 1.0
+    epsilon = 2.0
+    power = 10.0
     printed = -epsilon / (2 * power) + surrogate / power
     by_36 = (surrogate / 2 - epsilon) / power
     return Evidence(printed, by_36, by_36, "exponents at one shift", "equal")
@@ -251,7 +334,11 @@ def surrogate_of_42() -> Evidence:
 def tail_with_prior() -> Evidence:
     """K8: the loss is N(1/2, 1): its tail beyond 1 - log 3 against the one beyond 1."""
     stated = 1 - _normal(arb(1) / 2)
-    return closed(float(stated.upper()), 1 - _normal(arb(1) / 2 - arb(3).log()), "N(1, 1) against N(0, 1)")
+    return closed(
+        float(stated.upper()),
+        1 - _normal(arb(1) / 2 - arb(3).log()),
+        "N(1, 1) against N(0, 1)",
+    )
 
 
 def delta_of_figure_3() -> Evidence:
@@ -264,12 +351,19 @@ def delta_of_figure_3() -> Evidence:
 
 def eq_7() -> Evidence:
     """S1: the printed noise variance at (log 2, 0.01), B = 1, against the least that keeps the promise."""
-    epsilon, delta = math.log(2), 0.01
+    epsilon = math.log(2)
+    delta = 0.01
     quantile = 2.3263478740408408  # Q^-1(0.01)
     stated = 1 / (-quantile + math.sqrt(quantile**2 + 2 * epsilon)) ** 2
     shift = mean_shift_for(epsilon, delta)
     assert float(GaussianPair.mean_shift(shift).enclose(epsilon).upper) <= delta
-    return Evidence(stated, shift**-2 * (1 - 1e-9), shift**-2, GaussianPair.mean_shift(shift), epsilon=epsilon)
+    return Evidence(
+        stated,
+        shift**-2 * (1 - 1e-9),
+        shift**-2,
+        GaussianPair.mean_shift(shift),
+        epsilon=epsilon,
+    )
 
 
 def correlated_noise() -> Evidence:
@@ -293,22 +387,31 @@ def measured_ball() -> Evidence:
 
 def typical_stream() -> Evidence:
     """S4b: noise of one day of the printed stream, private spectrum public, readings known (an AR(1) home)."""
-    pair = day_of_noise().reversed()  # the worse direction; the other need not be enclosed
-    return Evidence(0.01, float(pair.enclose(math.log(2)).lower), 1.0, pair, epsilon=math.log(2))
+    pair = (
+        day_of_noise().reversed()
+    )  # the worse direction; the other need not be enclosed
+    return Evidence(
+        0.01, float(pair.enclose(math.log(2)).lower), 1.0, pair, epsilon=math.log(2)
+    )
 
 
 def kept_inside() -> Evidence:
     """S4b, the other way: the private spectrum stays in the meter, unclipped and unsmoothed, |F| = 0.8 throughout. Then
     gamma = (1 - |F|^2) phi + eta, and the stream is post-processing of that.
     """
-    quantile, epsilon = 2.3263478740408408, math.log(2)
+    quantile = 2.3263478740408408
+    epsilon = math.log(2)
     shift = -quantile + math.sqrt(quantile**2 + 2 * epsilon)
-    return Evidence.of_pair(GaussianPair.mean_shift((1 - 0.8**2) * shift), epsilon, 0.01)
+    return Evidence.of_pair(
+        GaussianPair.mean_shift((1 - 0.8**2) * shift), epsilon, 0.01
+    )
 
 
 def cutoff() -> Evidence:
     """S5: a cutoff of 0.39 Hz, for readings every 300 seconds."""
-    return Evidence(1 / 600, 0.39, 0.39, "Nyquist frequency of five-minute readings, Hz")
+    return Evidence(
+        1 / 600, 0.39, 0.39, "Nyquist frequency of five-minute readings, Hz"
+    )
 
 
 def four_hours() -> Evidence:
@@ -318,21 +421,33 @@ def four_hours() -> Evidence:
 
 def week_decibels() -> Evidence:
     """S6: the other rows of Table III imply a signal of 2.1 x 10^(1.86/20) and 0.92 x 10^(9.07/20) kW."""
-    signals = [noise * 10 ** (level / 20) for noise, level in ((2.1, 1.86), (0.92, 9.07))]
+    signals = [
+        noise * 10 ** (level / 20) for noise, level in ((2.1, 1.86), (0.92, 9.07))
+    ]
     found = [20 * math.log10(signal / 180.0) for signal in signals]
-    return Evidence(-5.5e-4, min(found) - 0.05, max(found) + 0.05, "180 kW of noise on that signal", "equal")
+    return Evidence(
+        -5.5e-4,
+        min(found) - 0.05,
+        max(found) + 0.05,
+        "180 kW of noise on that signal",
+        "equal",
+    )
 
 
 def table_noise() -> Evidence:
     """S6: eq. (2) at Table I's (log 2, 0.01) and B = 0.2 kW; the table's 0.92 kW is what delta = 0.001 gives."""
-    quantile, epsilon = 2.3263478740408408, math.log(2)
+    quantile = 2.3263478740408408
+    epsilon = math.log(2)
     found = 0.2 / (2 * epsilon) * (quantile + math.sqrt(quantile**2 + 2 * epsilon))
-    return Evidence(0.92, found - 0.005, found + 0.005, "noise deviation of eq. (2), kW", "equal")
+    return Evidence(
+        0.92, found - 0.005, found + 0.005, "noise deviation of eq. (2), kW", "equal"
+    )
 
 
 def fourth_norm(power: float = 4.0, frequencies: int = 289) -> Evidence:
     """S7: the private spectrum with the noise of (7) at (log 2, 0.01), neighbours within B in the p-norm."""
-    quantile, epsilon = 2.3263478740408408, math.log(2)
+    quantile = 2.3263478740408408
+    epsilon = math.log(2)
     shift = -quantile + math.sqrt(quantile**2 + 2 * epsilon)
     apart = frequencies ** (1 / 2 - 1 / power)
     return Evidence.of_pair(GaussianPair.mean_shift(apart * shift), epsilon, 0.01)

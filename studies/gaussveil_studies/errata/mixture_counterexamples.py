@@ -23,19 +23,29 @@ def wishart_escape() -> Evidence:
     0 to 1/51, the noise is exponential of mean 2/gamma, gamma = 2 N_k/3: below 1/51 only the first can have been.
     """
     rate = arb(2) * 50 / 3
-    return closed(0.0, 1 - (-rate / 51 / 2).exp(), "exponential noise above 0 and above 1/51: delta at any epsilon")
+    return closed(
+        0.0,
+        1 - (-rate / 51 / 2).exp(),
+        "exponential noise above 0 and above 1/51: delta at any epsilon",
+    )
 
 
 def parallel_composition() -> Evidence:
     """G-b: a record at 1 among others at 0 changes its class: both means move by what each one's noise was made for,
     by Lemma 1's own formula at (1, 1e-5).
     """
-    return Evidence.of_pair(GaussianPair.mean_shift(math.sqrt(2) / math.sqrt(2 * math.log(2 / DELTA))), 1.0, DELTA)
+    return Evidence.of_pair(
+        GaussianPair.mean_shift(math.sqrt(2) / math.sqrt(2 * math.log(2 / DELTA))),
+        1.0,
+        DELTA,
+    )
 
 
 def parallel_composition_exact() -> Evidence:
     """G-b with noise by which each class alone is exactly (1, 1e-5)-private."""
-    return Evidence.of_pair(GaussianPair.mean_shift(math.sqrt(2) * mean_shift_for(1.0, DELTA)), 1.0, DELTA)
+    return Evidence.of_pair(
+        GaussianPair.mean_shift(math.sqrt(2) * mean_shift_for(1.0, DELTA)), 1.0, DELTA
+    )
 
 
 def means_by_eq_10() -> Evidence:
@@ -69,15 +79,31 @@ def weights_support() -> Evidence:
     """G-c: three classes far from empty. Of the 7 frequencies that (15) allows, all equally likely as (26) has them
     where all g_i are of a sign, 3 are not among the neighbour's.
     """
-    moves = {(0, 0, 0), *((a, b, -a - b) for a, b in ((1, -1), (-1, 1), (1, 0), (-1, 0), (0, 1), (0, -1)))}
+    moves = {
+        (0, 0, 0),
+        *(
+            (a, b, -a - b)
+            for a, b in ((1, -1), (-1, 1), (1, 0), (-1, 0), (0, 1), (0, -1))
+        ),
+    }
     moved = {(1 + a, -1 + b, c) for a, b, c in moves}
     share = len(moves - moved) / len(moves)
-    return Evidence(0.0, share * (1 - 1e-15), share, "uniform on 7 frequencies, 4 of them the neighbour's as well")
+    return Evidence(
+        0.0,
+        share * (1 - 1e-15),
+        share,
+        "uniform on 7 frequencies, 4 of them the neighbour's as well",
+    )
 
 
 def weights_mass() -> Evidence:
     """G-d: (26) with K = 5, epsilon_0 = 1/3 and all g_i >= 0, as they are in the paper's setting."""
-    return closed(1.0, 21 / (1 + 20 * (arb(1) / 3).exp()), "21 outputs of one probability", "equal")
+    return closed(
+        1.0,
+        21 / (1 + 20 * (arb(1) / 3).exp()),
+        "21 outputs of one probability",
+        "equal",
+    )
 
 
 def gamma_minimiser() -> Evidence:

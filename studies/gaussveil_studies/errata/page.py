@@ -11,7 +11,11 @@ STUDIES = {"NDIS": "ndis", "class-based": "class", "SpDP": "spectral", "GMM": "g
 
 def section(document: str) -> str:
     """All records of a paper that have evidence: accusations first, then what was borne out."""
-    own = [record for record in records().values() if record.document == document and record.evidence]
+    own = [
+        record
+        for record in records().values()
+        if record.document == document and record.evidence
+    ]
     accused = [record for record in own if record.verdict != "reproduced"]
     lines = [_paragraph(record) for record in accused]
     borne_out = [
@@ -25,9 +29,10 @@ def section(document: str) -> str:
 
 
 def _paragraph(record: Record) -> str:
-    about = (
-        "" if record.adjacency.startswith("none") else f" Neighbours: {record.adjacency}; released: {record.released}."
-    )
+    if record.adjacency.startswith("none"):
+        about = ""
+    else:
+        about = f" Neighbours: {record.adjacency}; released: {record.released}."
     return (
         f"**{record.mark}. {record.where}: {record.verdict}.** True first: {record.holds}\n"
         f"*Printed:* {record.says}{about}\n"

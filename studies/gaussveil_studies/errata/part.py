@@ -17,7 +17,11 @@ def errata_step(document: str) -> Step:
 
 
 def _part(document: str, options: Options, progress: Progress) -> Part:
-    own = [record for record in records().values() if record.document == document and record.evidence]
+    own = [
+        record
+        for record in records().values()
+        if record.document == document and record.evidence
+    ]
     paper = Paper(document)
     claims: list[Claim] = []
     rows: list[Row] = []
@@ -45,7 +49,9 @@ def _part(document: str, options: Options, progress: Progress) -> Part:
     columns = "where; mark; stated; lower: enclosed from; upper: to; verdict"
     return Part(
         "Claims, each on exactly what the paper releases",
-        ("An upper end of 1 where the lower end decides. Documentation: corrections, one paragraph per claim.",),
+        (
+            "An upper end of 1 where the lower end decides. Documentation: corrections, one paragraph per claim.",
+        ),
         (Table.of("enclosed", rows, columns),),
         (),
         tuple(claims),
@@ -58,4 +64,6 @@ def value(found: Evidence) -> str:
         return shown(found.lower)
     if found.upper - found.lower < 0.02 * abs(found.lower):
         return shown((found.lower + found.upper) / 2)
-    return f"at least {shown(found.lower)}" if found.fails else f"at most {shown(found.upper)}"
+    if found.fails:
+        return f"at least {shown(found.lower)}"
+    return f"at most {shown(found.upper)}"

@@ -22,7 +22,18 @@ COUNTEREXAMPLES = "gaussveil_studies.errata.counterexamples"
 OF_MIXTURES = "gaussveil_studies.errata.mixture_counterexamples"
 FILE = Path(__file__).with_name("claims.toml")
 NOTICEABLE = 0.99  # a bound is called loose where less than this share of it is needed
-ACCUSATION = ("mark", "where", "says", "adjacency", "released", "holds", "because", "derivation", "command", "evidence")
+ACCUSATION = (
+    "mark",
+    "where",
+    "says",
+    "adjacency",
+    "released",
+    "holds",
+    "because",
+    "derivation",
+    "command",
+    "evidence",
+)
 """What a record must say whose verdict is other than reproduced."""
 FIELDS = frozenset({*ACCUSATION, "document", "claim", "verdict", "printed"})
 
@@ -48,7 +59,13 @@ class Evidence:
     def of_pair(cls, pair: PrivacyLoss, epsilon: float, stated: float) -> Evidence:
         """A claimed delta beside the enclosed one, the larger of both directions."""
         both = [one.enclose(epsilon) for one in (pair, pair.reversed())]
-        return cls(stated, max(float(e.lower) for e in both), max(float(e.upper) for e in both), pair, epsilon=epsilon)
+        return cls(
+            stated,
+            max(float(e.lower) for e in both),
+            max(float(e.upper) for e in both),
+            pair,
+            epsilon=epsilon,
+        )
 
     @property
     def holds(self) -> bool:
@@ -60,14 +77,23 @@ class Evidence:
     @property
     def fails(self) -> bool:
         """Whether it is disproven."""
-        above, below = self.lower > self.stated, self.upper < self.stated
-        return {"at most": above, "at least": below, "equal": above or below}[self.relation]
+        above = self.lower > self.stated
+        below = self.upper < self.stated
+        return {"at most": above, "at least": below, "equal": above or below}[
+            self.relation
+        ]
 
     def bears_out(self, verdict: str) -> bool:
         """Whether a verdict follows."""
         if verdict == "loose":
-            return self.holds and self.relation == "at most" and self.upper < NOTICEABLE * self.stated
-        return self.fails if verdict in ("false", "gap", "slip") else self.holds
+            return (
+                self.holds
+                and self.relation == "at most"
+                and self.upper < NOTICEABLE * self.stated
+            )
+        if verdict in ("false", "gap", "slip"):
+            return self.fails
+        return self.holds
 
 
 @dataclass(frozen=True)
@@ -85,7 +111,10 @@ class Record:
     def find(self) -> Evidence:
         """Evaluate its counterexample or its example."""
         # by name, as studies are: a study never imports another one, and the counterexamples use several
-        module = OF_MIXTURES if self.document == "GMM" else COUNTEREXAMPLES
+        if self.document == "GMM":
+            module = OF_MIXTURES
+        else:
+            module = COUNTEREXAMPLES
         found: Callable[[], Evidence] = getattr(import_module(module), self.evidence)
         return found()
 

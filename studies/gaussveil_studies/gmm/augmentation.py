@@ -24,8 +24,11 @@ from gaussveil_studies.trials import Rows, Task, run_trials
 
 PAPER = Paper("GMM")
 
-OWN, DRAWN = 100, 5000  # records of one's own, and drawn from the model
-ALONE, PLAIN = "own records alone", "drawn from the fit"
+# records of one's own, and drawn from the model
+OWN = 100
+DRAWN = 5000
+ALONE = "own records alone"
+PLAIN = "drawn from the fit"
 
 
 def trial(task: Task) -> Rows:
@@ -35,21 +38,38 @@ def trial(task: Task) -> Rows:
     assert setting.held_out_codes is not None
     rows = []
     for seed in seeds:
-        chosen = np.random.default_rng(seed).choice(len(setting.rows), OWN, replace=False)
-        features, labels = setting.rows[chosen], setting.codes[chosen]
+        chosen = np.random.default_rng(seed).choice(
+            len(setting.rows), OWN, replace=False
+        )
+        features = setting.rows[chosen]
+        labels = setting.codes[chosen]
         bound = 0.0
         if release != ALONE:
-            model = setting.fitted if release == PLAIN else RELEASES[release](setting, epsilon, 3000 + seed)
+            if release == PLAIN:
+                model = setting.fitted
+            else:
+                model = RELEASES[release](setting, epsilon, 3000 + seed)
             more, classes = model.sample(DRAWN, seed)
             features = np.concatenate([features, more])
             labels = np.concatenate([labels, np.asarray(classes, dtype=np.int64)])
-            bound = min(1.0, math.sqrt(max(model.joint_divergence(setting.fitted), 0.0) / 2))
-        rows.append([_accuracy(features, labels, setting.held_out, setting.held_out_codes), bound])
+            bound = min(
+                1.0, math.sqrt(max(model.joint_divergence(setting.fitted), 0.0) / 2)
+            )
+        rows.append(
+            [
+                _accuracy(features, labels, setting.held_out, setting.held_out_codes),
+                bound,
+            ]
+        )
     return rows
 
 
-def _accuracy(features: Floats, labels: Integers, tested: Floats, truth: Integers) -> float:
-    model = make_pipeline(StandardScaler(), PolynomialFeatures(2), LogisticRegression(max_iter=200))
+def _accuracy(
+    features: Floats, labels: Integers, tested: Floats, truth: Integers
+) -> float:
+    model = make_pipeline(
+        StandardScaler(), PolynomialFeatures(2), LogisticRegression(max_iter=200)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return float(np.mean(model.fit(features, labels).predict(tested) == truth))
@@ -57,13 +77,18 @@ def _accuracy(features: Floats, labels: Integers, tested: Floats, truth: Integer
 
 def augmentation(options: Options, progress: Progress) -> Part:
     """Accuracy alone, with the fit's records, and with those of every release, at epsilon 1."""
-    epsilon, folder = 1.0, str(options.folder())
+    epsilon = 1.0
+    folder = str(options.folder())
     seeds = list(range(options.pick(1, 3, 50)))
     names = options.pick(
-        (ALONE, PLAIN, "ours, record", "Algorithm 1"), (ALONE, PLAIN, *RELEASES), (ALONE, PLAIN, *RELEASES)
+        (ALONE, PLAIN, "ours, record", "Algorithm 1"),
+        (ALONE, PLAIN, *RELEASES),
+        (ALONE, PLAIN, *RELEASES),
     )
     tasks = [(folder, name, epsilon, seeds) for name in names]
-    found = run_trials(trial, tasks, progress, workers=options.workers, kept=options.kept)
+    found = run_trials(
+        trial, tasks, progress, workers=options.workers, kept=options.kept
+    )
     rows: list[Row] = []
     for name, piece in zip(names, found):
         score = spread([row[0] for row in piece])
@@ -72,7 +97,9 @@ def augmentation(options: Options, progress: Progress) -> Part:
                 "trained": name,
                 "accuracy": score["mean"],
                 "error": score["error"],
-                "variation": None if name in (ALONE, PLAIN) else float(np.mean([row[1] for row in piece])),
+                "variation": None
+                if name in (ALONE, PLAIN)
+                else float(np.mean([row[1] for row in piece])),
             }
         )
     at = {str(row["trained"]): float(row["accuracy"]) for row in rows}

@@ -36,7 +36,9 @@ from gaussveil_studies.gmm.settings import Setting
 NEGLIGIBLE = 1e-7  # share of a record in a class below which it adds nothing to the variance of sums
 
 
-def drawn_by_label(setting: Setting, epsilon: float, delta: float, seed: int) -> MixtureModel:
+def drawn_by_label(
+    setting: Setting, epsilon: float, delta: float, seed: int
+) -> MixtureModel:
     """What `PrivateLabelMixture` with this seed releases, up to rounding."""
     public, (size, dimension) = _public(setting), setting.rows.shape
     shift = allowed_shift(Promise(epsilon, delta), setting.classes, dimension)
@@ -45,9 +47,13 @@ def drawn_by_label(setting: Setting, epsilon: float, delta: float, seed: int) ->
     if method == "sums":
         found = public.common.restored(_from_sums(public, labels, shift))
     elif method == "clusters":
-        found = public.units.restored(methods.from_clusters(public.scaled, labels, epsilon))
+        found = public.units.restored(
+            methods.from_clusters(public.scaled, labels, epsilon)
+        )
     else:
-        found = public.units.restored(_from_answers(public, labels, epsilon, helped=method == "both"))
+        found = public.units.restored(
+            _from_answers(public, labels, epsilon, helped=method == "both")
+        )
     return MixtureModel(*found, tuple(range(setting.classes)), setting.fitted.columns)
 
 
@@ -82,84 +88,136 @@ def _public(setting: Setting) -> _Public:
     return _Public(setting)
 
 
-def _from_answers(public: _Public, labels: SecretLabels, epsilon: float, *, helped: bool) -> Parameters:
+def _from_answers(
+    public: _Public, labels: SecretLabels, epsilon: float, *, helped: bool
+) -> Parameters:
     """`from_response`, and `from_both` where a table helps."""
-    rows, guides = public.scaled, public.guides
+    rows = public.scaled
+    guides = public.guides
     if not helped:
         answers = labels.answers(epsilon)
-        return _likely_classes(public, answers, label_search.starting_points(rows, answers, guides))
+        return _likely_classes(
+            public, answers, label_search.starting_points(rows, answers, guides)
+        )
     for_table, for_answers = methods.split_epsilon(epsilon)
     cells = hardened(guides[0])
-    table, answers = labels.table(cells, for_table), labels.answers(for_answers)
-    counts = believed(table.noisy, adding_up_to(table.noisy.T, np.bincount(cells)).T, methods.SURE * 2 / for_table)
+    table = labels.table(cells, for_table)
+    answers = labels.answers(for_answers)
+    counts = believed(
+        table.noisy,
+        adding_up_to(table.noisy.T, np.bincount(cells)).T,
+        methods.SURE * 2 / for_table,
+    )
     named = label_search.named_each(table.noisy.T).T
     starts = [from_cells(rows, cells, counts), from_cells(rows, cells, named)]
-    return _likely_classes(public, answers, [*label_search.starting_points(rows, answers, guides), *starts], table)
+    return _likely_classes(
+        public,
+        answers,
+        [*label_search.starting_points(rows, answers, guides), *starts],
+        table,
+    )
 
 
 def _likely_classes(
-    public: _Public, answers: Answers, starts: list[Parameters], table: NoisyTable | None = None
+    public: _Public,
+    answers: Answers,
+    starts: list[Parameters],
+    table: NoisyTable | None = None,
 ) -> Parameters:
     """`likely_classes`: some rounds for all, under their own names and the best ones; the best to their ends."""
     rows, offsets = public.products, np.ascontiguousarray(answers.log_label.T)
-    inside = None if table is None else np.equal.outer(table.cells, np.arange(table.noisy.shape[1])).astype(np.float64)
+    if table is None:
+        inside = None
+    else:
+        inside = np.equal.outer(table.cells, np.arange(table.noisy.shape[1])).astype(
+            np.float64
+        )
 
     def gaps(shares: Floats) -> Floats:
         """Log-likelihood of the table's row of a class (last axis), were it that of some shares."""
         assert table is not None
         assert inside is not None
         counts = (shares @ inside)[..., :, None, :]
-        return np.asarray(-np.abs(counts - table.noisy).sum(axis=-1) * table.epsilon / 2)
+        return np.asarray(
+            -np.abs(counts - table.noisy).sum(axis=-1) * table.epsilon / 2
+        )
 
-    def followed(begun: Sequence[Parameters], rounds: int) -> list[tuple[float, Parameters]]:
+    def followed(
+        begun: Sequence[Parameters], rounds: int
+    ) -> list[tuple[float, Parameters]]:
         likelihoods, ends = rows.followed(offsets, begun, rounds)
         if table is not None:
-            likelihoods = likelihoods + [np.trace(gaps(rows.shares(end, offsets)[0])) for end in ends]
+            likelihoods = likelihoods + [
+                np.trace(gaps(rows.shares(end, offsets)[0])) for end in ends
+            ]
         return sorted(zip(likelihoods.tolist(), ends), key=lambda pair: -pair[0])
 
     def renamed(found: Parameters) -> Parameters:
         shares, _ = rows.shares(found, np.zeros((public.classes, 1)))
         evidence = shares @ answers.log_label
-        order = linear_sum_assignment(-(evidence if table is None else evidence + gaps(shares)).T)[1]
+        order = linear_sum_assignment(
+            -(evidence if table is None else evidence + gaps(shares)).T
+        )[1]
         return found[0][order], found[1][order], found[2][order]
 
     if len(starts) == 1:
         return followed(starts, label_search.EM_ROUNDS)[0][1]
     tried = [end for _, end in followed(starts, label_search.TRIAL_ROUNDS)]
     most = label_search.FOLLOWED
-    best = followed([*tried[:most], *map(renamed, tried)], label_search.TRIAL_ROUNDS)[:most]
-    ends = label_search._distinct(followed([end for _, end in best], label_search.EM_ROUNDS))
+    best = followed([*tried[:most], *map(renamed, tried)], label_search.TRIAL_ROUNDS)[
+        :most
+    ]
+    ends = label_search._distinct(
+        followed([end for _, end in best], label_search.EM_ROUNDS)
+    )
     shares = np.stack([rows.shares(end, offsets)[0] for _, end in ends])
     chances = softmax(np.array([likelihood for likelihood, _ in ends]))
     shaped = well_shaped(len(public.scaled), public.classes, public.scaled.shape[1])
-    return rows.moments(np.tensordot(chances, shares, 1), label_search.LAST_RECORDS if shaped else PRIOR_RECORDS)
+    return rows.moments(
+        np.tensordot(chances, shares, 1),
+        label_search.LAST_RECORDS if shaped else PRIOR_RECORDS,
+    )
 
 
 def _from_sums(public: _Public, labels: SecretLabels, mean_shift: float) -> Parameters:
     """The library's noisy class sums, and what the features add to them."""
-    rows, classes = public.in_common, labels.classes
+    rows = public.in_common
+    classes = labels.classes
     size, dimension = rows.shape
     table = read_records(rows, labels.codes, classes=range(classes), columns=None)
     one = estimator._one_class(mean_shift)
-    passes = PrivatePasses(table.source, table.columns, table.group, classes, 1, 2, one, labels.generator)
+    passes = PrivatePasses(
+        table.source, table.columns, table.group, classes, 1, 2, one, labels.generator
+    )
     guess = staged(passes, classes, Surroundings(*estimator._ball(rows), size), one)
-    if guess.seen is None or not feature_sums.features_are_used(size, classes, dimension):
+    if guess.seen is None or not feature_sums.features_are_used(
+        size, classes, dimension
+    ):
         return guess.parameters
-    even, distance = np.zeros((classes, 1)), math.inf
+    even = np.zeros((classes, 1))
+    distance = math.inf
     count = guess.seen.count.size * feature_sums._moment_count(dimension)
     allowed = count + feature_sums.DEVIATIONS * math.sqrt(2 * count)
     try:
         view = _QuickSums.of(rows, guess.seen)
-        _, (found,) = public.common_products.followed(even, [guess.parameters], feature_sums.FEATURE_ROUNDS)
+        _, (found,) = public.common_products.followed(
+            even, [guess.parameters], feature_sums.FEATURE_ROUNDS
+        )
         for left in reversed(range(feature_sums.JOINT_ROUNDS)):
             before = distance
-            distance, moments = view.conditioned(public.common_products.shares(found, even)[0].T)
+            distance, moments = view.conditioned(
+                public.common_products.shares(found, even)[0].T
+            )
             if before < math.inf and distance - left * (before - distance) > allowed:
-                return guess.parameters  # each round gains less than the last: the features stay refuted
+                return (
+                    guess.parameters
+                )  # each round gains less than the last: the features stay refuted
             found = view.classes_of(moments)
     except np.linalg.LinAlgError:
         return guess.parameters
-    return found if distance <= allowed else guess.parameters
+    if distance <= allowed:
+        return found
+    return guess.parameters
 
 
 class _QuickSums(feature_sums._Sums):
@@ -178,8 +236,12 @@ class _QuickSums(feature_sums._Sums):
                 block = (own[both] * weights[:, None]).T @ self.added[other][both]
                 variance[k, :, other], variance[other, :, k] = block, block.T
             variance[k, :, k] += self.noise
-        gap = self.observed.ravel() - np.concatenate([part @ own for part, own in zip(parts, self.added)])
+        gap = self.observed.ravel() - np.concatenate(
+            [part @ own for part, own in zip(parts, self.added)]
+        )
         solved = np.linalg.solve(variance.reshape(classes * size, -1), gap)
-        told = np.stack([own @ part for own, part in zip(self.added, solved.reshape(classes, size))])
+        told = np.stack(
+            [own @ part for own, part in zip(self.added, solved.reshape(classes, size))]
+        )
         moved = np.where(doubted, parts * (told - np.sum(parts * told, axis=0)), 0.0)
         return float(gap @ solved), (parts + moved) @ self.moments

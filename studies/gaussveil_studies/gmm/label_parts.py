@@ -21,22 +21,32 @@ COLUMNS = (
 
 def public_labels(options: Options, progress: Progress) -> Part:
     """Synthetic sets and Iris."""
-    cases = releases.public_cases(options, options.pick(2, 10, 100), options.pick(2, 12, 200))
-    return _beside_plain("Label adjacency: synthetic and Iris", cases, options, progress)
+    cases = releases.public_cases(
+        options, options.pick(2, 10, 100), options.pick(2, 12, 200)
+    )
+    return _beside_plain(
+        "Label adjacency: synthetic and Iris", cases, options, progress
+    )
 
 
 def real_labels(options: Options, progress: Progress) -> Part:
     """Real profiles and digits."""
     cases = releases.real_cases(options, options.pick(2, 4, 20), options.pick(2, 2, 10))
-    return _beside_plain("Label adjacency: profiles and MNIST", cases, options, progress)
+    return _beside_plain(
+        "Label adjacency: profiles and MNIST", cases, options, progress
+    )
 
 
-def _beside_plain(title: str, cases: Sequence[releases.Case], options: Options, progress: Progress) -> Part:
+def _beside_plain(
+    title: str, cases: Sequence[releases.Case], options: Options, progress: Progress
+) -> Part:
     rows: list[Row] = []
     epsilons = options.pick((4.0,), releases.EPSILONS, releases.EPSILONS)
     for place, (name, settings, repeats) in enumerate(cases):
         progress(name, place / len(cases))
-        rows += releases.compare(name, settings, repeats, epsilons, releases.LABEL_RELEASES)
+        rows += releases.compare(
+            name, settings, repeats, epsilons, releases.LABEL_RELEASES
+        )
     return Part(
         title,
         (
@@ -60,7 +70,9 @@ def no_worse_than_plain(name: str, rows: Sequence[Row]) -> Claim:
         for figure in releases.FIGURES
     ]
     ratio = max(ratio for ratio, _ in excesses)
-    worst = float(np.max([errors for _, errors in excesses]))  # NaN, where an error is unknown, agrees with nothing
+    worst = float(
+        np.max([errors for _, errors in excesses])
+    )  # NaN, where an error is unknown, agrees with nothing
     return judged(
         f"label-{name}",
         f"label adjacency no worse than the better of F3 and F4, both ways: {name}",
@@ -73,7 +85,10 @@ def no_worse_than_plain(name: str, rows: Sequence[Row]) -> Claim:
 def excess_over_plain(rows: Sequence[Row], figure: str) -> tuple[float, float]:
     """Ours over the better plain release at one epsilon: the ratio, and the difference in standard errors."""
     ours = next(row for row in rows if row["release"] == "label")
-    best = min((row for row in rows if row["release"] in releases.PLAIN_RELEASES), key=lambda row: float(row[figure]))
+    best = min(
+        (row for row in rows if row["release"] in releases.PLAIN_RELEASES),
+        key=lambda row: float(row[figure]),
+    )
     error = math.hypot(float(ours[f"{figure}_error"]), float(best[f"{figure}_error"]))
     gap = float(ours[figure]) - float(best[figure])
     return float(ours[figure]) / float(best[figure]), gap / error

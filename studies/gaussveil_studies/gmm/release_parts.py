@@ -12,8 +12,21 @@ from gaussveil.figure_style import INK, SERIES, drawing
 from gaussveil.typing import Progress
 from gaussveil_studies.gmm import releases
 from gaussveil_studies.gmm.settings import Setting, profiles
-from gaussveil_studies.gmm.uses import digits_with_private_directions, households, synthetic_profiles
-from gaussveil_studies.study import Claim, Options, Part, Picture, Row, Table, judged, shown
+from gaussveil_studies.gmm.uses import (
+    digits_with_private_directions,
+    households,
+    synthetic_profiles,
+)
+from gaussveil_studies.study import (
+    Claim,
+    Options,
+    Part,
+    Picture,
+    Row,
+    Table,
+    judged,
+    shown,
+)
 
 TOLERANCE = 1.1  # of the design's measured prototype
 QUANTILES = (0.05, 0.5, 0.95)
@@ -26,7 +39,9 @@ GOAL_COLUMNS = (
 
 def public_goals(options: Options, progress: Progress) -> Part:
     """Both divergences and held-out likelihood beside Algorithm 1's, on settings that need no real data."""
-    cases = releases.public_cases(options, options.pick(2, 20, 200), options.pick(2, 20, 200))
+    cases = releases.public_cases(
+        options, options.pick(2, 20, 200), options.pick(2, 20, 200)
+    )
     return _goals("Goals: synthetic and Iris", cases, options, progress)
 
 
@@ -36,15 +51,24 @@ def real_goals(options: Options, progress: Progress) -> Part:
     return _goals("Goals: profiles and MNIST", cases, options, progress)
 
 
-def _goals(title: str, cases: Sequence[releases.Case], options: Options, progress: Progress) -> Part:
+def _goals(
+    title: str, cases: Sequence[releases.Case], options: Options, progress: Progress
+) -> Part:
     rows: list[Row] = []
     epsilons = options.pick((4.0,), releases.EPSILONS, releases.EPSILONS)
-    chosen = options.pick(("record",), releases.RECORD_RELEASES, releases.RECORD_RELEASES)
+    chosen = options.pick(
+        ("record",), releases.RECORD_RELEASES, releases.RECORD_RELEASES
+    )
     for place, (name, settings, repeats) in enumerate(cases):
         progress(name, place / len(cases))
         for row in releases.compare(name, settings, repeats, epsilons, chosen):
-            there, back = releases.TARGETS[name][releases.EPSILONS.index(float(row["epsilon"]))]
-            goal = f"{there:g} / {back:g}" if row["release"] == "record" else ""
+            there, back = releases.TARGETS[name][
+                releases.EPSILONS.index(float(row["epsilon"]))
+            ]
+            if row["release"] == "record":
+                goal = f"{there:g} / {back:g}"
+            else:
+                goal = ""
             rows.append({**row, "goal": goal})
     return Part(
         title,
@@ -64,10 +88,14 @@ def _reached(name: str, rows: Sequence[Row]) -> Claim:
     ratios: list[float] = []
     for row in rows:
         if row["setting"] == name and row["release"] == "record":
-            goals = releases.TARGETS[name][releases.EPSILONS.index(float(row["epsilon"]))]
+            goals = releases.TARGETS[name][
+                releases.EPSILONS.index(float(row["epsilon"]))
+            ]
             for key, goal in zip(releases.FIGURES, goals):
                 ratios.append((float(row[key]) - 2 * float(row[f"{key}_error"])) / goal)
-    worst = float(np.max(ratios))  # NaN, where an error is unknown, stays NaN and agrees with nothing
+    worst = float(
+        np.max(ratios)
+    )  # NaN, where an error is unknown, stays NaN and agrees with nothing
     return judged(
         f"goal-{name}",
         f"record adjacency within 10 % of the design, both ways: {name}",
@@ -86,7 +114,10 @@ def uses(options: Options, progress: Progress) -> Part:
     drawn = [synthetic_profiles(load, epsilon, options.seed) for epsilon in epsilons]
     progress("private directions", 0.3)
     sizes = options.pick((2000,), (5000, 60_000), (5000, 60_000))
-    found = [digits_with_private_directions(folder, size, seed=options.seed) for size in sizes]
+    found = [
+        digits_with_private_directions(folder, size, seed=options.seed)
+        for size in sizes
+    ]
     hours = two_samples(load, 1.0, options.seed)
     return Part(
         "Households, private directions, synthetic profiles",
@@ -116,7 +147,9 @@ def uses(options: Options, progress: Progress) -> Part:
                     "correlations; mean_kolmogorov_distance: mean Kolmogorov distance"
                 ),
             ),
-            Table.of("two-samples", hours, "hour; distance: Kolmogorov distance; p: p-value"),
+            Table.of(
+                "two-samples", hours, "hour; distance: Kolmogorov distance; p: p-value"
+            ),
         ),
         (
             Picture.of(
@@ -131,7 +164,9 @@ def uses(options: Options, progress: Progress) -> Part:
 
 def two_samples(setting: Setting, epsilon: float, seed: int) -> list[Row]:
     """Synthetic rows of the released model against the real ones, hour by hour."""
-    drawn, _ = releases.by_record(setting, epsilon, seed).sample(len(setting.rows), seed)
+    drawn, _ = releases.by_record(setting, epsilon, seed).sample(
+        len(setting.rows), seed
+    )
     rows: list[Row] = []
     for hour, (ours, real) in enumerate(zip(drawn.T, setting.rows.T), start=12):
         test = ks_2samp(ours, real)
@@ -149,10 +184,16 @@ def two_samples(setting: Setting, epsilon: float, seed: int) -> list[Row]:
 
 def two_samples_figure(rows: Sequence[Row]) -> Figure:
     """Quantiles by hour above, distances below."""
-    with drawing(6.2, 4.2, 2, 1, sharex=True, height_ratios=(2, 1)) as (figure, (above, below)):
+    with drawing(6.2, 4.2, 2, 1, sharex=True, height_ratios=(2, 1)) as (
+        figure,
+        (above, below),
+    ):
         hours = [row["hour"] for row in rows]
         for place in range(len(QUANTILES)):
-            for name, ink, style in (("real", INK, "--"), ("synthetic", SERIES[0], "o-")):
+            for name, ink, style in (
+                ("real", INK, "--"),
+                ("synthetic", SERIES[0], "o-"),
+            ):
                 above.plot(
                     hours,
                     [row[name][place] for row in rows],
@@ -162,7 +203,9 @@ def two_samples_figure(rows: Sequence[Row]) -> Figure:
                     label=name if place == 0 else None,
                 )
         above.set_ylabel("log kW")
-        figure.legend(*above.get_legend_handles_labels(), loc="outside upper right", ncols=2)
+        figure.legend(
+            *above.get_legend_handles_labels(), loc="outside upper right", ncols=2
+        )
         below.bar(hours, [row["distance"] for row in rows], color=SERIES[0])
         below.set(xlabel="hour", ylabel="Kolmogorov distance")
         return figure

@@ -19,7 +19,11 @@ from gaussveil.noise import SeededGenerator
 from gaussveil.postprocessing.mixture_model import MixtureModel
 from gaussveil.typing import Floats
 from gaussveil_studies.gmm.label_draws import drawn_by_label
-from gaussveil_studies.gmm.plain_labels import answered, counted_by_cluster, counted_finely
+from gaussveil_studies.gmm.plain_labels import (
+    answered,
+    counted_by_cluster,
+    counted_finely,
+)
 from gaussveil_studies.gmm.settings import Setting, iris, mnist, profiles, synthetic
 from gaussveil_studies.published.gmm_kl import (
     Parameters,
@@ -61,7 +65,9 @@ def by_record(setting: Setting, epsilon: float, seed: int) -> MixtureModel:
     return mixture.fit(setting.rows, setting.codes).model_
 
 
-def by_label(setting: Setting, epsilon: float, seed: int, method: str = "auto") -> MixtureModel:
+def by_label(
+    setting: Setting, epsilon: float, seed: int, method: str = "auto"
+) -> MixtureModel:
     """Our release under label adjacency."""
     mixture = PrivateLabelMixture(
         epsilon=epsilon,
@@ -81,13 +87,26 @@ def by_label_drawn(setting: Setting, epsilon: float, seed: int) -> MixtureModel:
 def as_printed(setting: Setting, epsilon: float, seed: int) -> MixtureModel:
     """Algorithm 1 of the paper. Not private."""
     design = _printed_design(setting, epsilon)
-    drawn = draw_printed(setting.rows, setting.codes, setting.classes, design, np.random.default_rng(seed))
+    drawn = draw_printed(
+        setting.rows,
+        setting.codes,
+        setting.classes,
+        design,
+        np.random.default_rng(seed),
+    )
     return _model(setting, drawn)
 
 
 @lru_cache(maxsize=256)
 def _printed_design(setting: Setting, epsilon: float) -> PrintedDesign:
-    return printed_design(setting.rows, setting.codes, setting.classes, epsilon, DELTA, _shapes(setting, weighted=True))
+    return printed_design(
+        setting.rows,
+        setting.codes,
+        setting.classes,
+        epsilon,
+        DELTA,
+        _shapes(setting, weighted=True),
+    )
 
 
 @lru_cache(maxsize=256)
@@ -98,16 +117,25 @@ def _shapes(setting: Setting, *, weighted: bool) -> Floats:
 
 def as_coloured(setting: Setting, epsilon: float, seed: int) -> MixtureModel:
     """The paper's baseline "coloured Gaussian"."""
-    shapes, generator = _shapes(setting, weighted=False), np.random.default_rng(seed)
+    shapes = _shapes(setting, weighted=False)
+    generator = np.random.default_rng(seed)
     known = (setting.rows, setting.codes, setting.classes)
-    return _model(setting, draw_coloured(*known, epsilon, DELTA, setting.radius, generator, shapes))
+    return _model(
+        setting,
+        draw_coloured(*known, epsilon, DELTA, setting.radius, generator, shapes),
+    )
 
 
-def as_independent(setting: Setting, epsilon: float, seed: int, law: str) -> MixtureModel:
+def as_independent(
+    setting: Setting, epsilon: float, seed: int, law: str
+) -> MixtureModel:
     """Its baselines "iid Gaussian" and "iid Laplace"."""
     known = (setting.rows, setting.codes, setting.classes)
     generator = np.random.default_rng(seed)
-    return _model(setting, draw_independent(*known, epsilon, DELTA, setting.radius, law, generator))
+    return _model(
+        setting,
+        draw_independent(*known, epsilon, DELTA, setting.radius, law, generator),
+    )
 
 
 def _model(setting: Setting, drawn: Parameters) -> MixtureModel:
@@ -116,14 +144,20 @@ def _model(setting: Setting, drawn: Parameters) -> MixtureModel:
 
 def public_cases(options: Options, synthetic_draws: int, iris_draws: int) -> list[Case]:
     """Settings that need no real data, each with how often it is drawn."""
-    sets = [synthetic(seed) for seed in range(options.pick(2, SYNTHETIC_SETS, SYNTHETIC_SETS))]
+    sets = [
+        synthetic(seed)
+        for seed in range(options.pick(2, SYNTHETIC_SETS, SYNTHETIC_SETS))
+    ]
     return [("synthetic", sets, synthetic_draws), ("iris", [iris()], iris_draws)]
 
 
 def real_cases(options: Options, profile_draws: int, mnist_draws: int) -> list[Case]:
     """Real profiles and digits."""
     folder = options.folder()
-    return [("profiles", [profiles(folder)], profile_draws), ("mnist", [mnist(folder)], mnist_draws)]
+    return [
+        ("profiles", [profiles(folder)], profile_draws),
+        ("mnist", [mnist(folder)], mnist_draws),
+    ]
 
 
 RELEASES: dict[str, Release] = {
@@ -155,7 +189,8 @@ def compare(
         for release in releases:
             figures = []
             for repeat in range(repeats):
-                setting, fitted = settings[repeat % len(settings)], models[repeat % len(settings)]
+                setting = settings[repeat % len(settings)]
+                fitted = models[repeat % len(settings)]
                 made = RELEASES[release](setting, epsilon, 1000 + repeat)
                 figures.append(
                     (
@@ -168,12 +203,25 @@ def compare(
                     )
                 )
             table = np.array(figures)
-            means, errors = table.mean(axis=0), table.std(axis=0, ddof=1) / math.sqrt(repeats)
-            names = ("released_fitted", "fitted_released", "rows_released_fitted", "rows_fitted_released", "held_out")
+            means = table.mean(axis=0)
+            errors = table.std(axis=0, ddof=1) / math.sqrt(repeats)
+            names = (
+                "released_fitted",
+                "fitted_released",
+                "rows_released_fitted",
+                "rows_fitted_released",
+                "held_out",
+            )
             row: Row = {"setting": name, "epsilon": epsilon, "release": release}
             for place, figure in enumerate(names):
-                row |= {figure: float(means[place]), f"{figure}_error": float(errors[place])}
-            row |= {"median": float(np.median(table[:, 0])), "median_back": float(np.median(table[:, 1]))}
+                row |= {
+                    figure: float(means[place]),
+                    f"{figure}_error": float(errors[place]),
+                }
+            row |= {
+                "median": float(np.median(table[:, 0])),
+                "median_back": float(np.median(table[:, 1])),
+            }
             row["draws"] = repeats
             rows.append(row | {"held_out_fitted": float(means[5])})
     return rows
@@ -184,10 +232,18 @@ def summary(rows: Sequence[Row], name: str = "summary") -> Table:
     epsilons = list(dict.fromkeys(float(row["epsilon"]) for row in rows))
     lines: dict[tuple[str, str], dict[str, str | float]] = {}
     for row in rows:
-        setting, release = str(row["setting"]), str(row["release"])
-        line = lines.setdefault((setting, release), {"setting": setting, "release": release, "draws": row["draws"]})
-        both = (f"{shown(row[key])} ± {shown(row[f'{key}_error'], 1)}" for key in FIGURES)
+        setting = str(row["setting"])
+        release = str(row["release"])
+        line = lines.setdefault(
+            (setting, release),
+            {"setting": setting, "release": release, "draws": row["draws"]},
+        )
+        both = (
+            f"{shown(row[key])} ± {shown(row[f'{key}_error'], 1)}" for key in FIGURES
+        )
         line[f"{row['epsilon']:g}"] = " / ".join(both)
-    columns = "; ".join(["setting; release", *(f"{e:g}: epsilon {e:g}" for e in epsilons), "draws"])
+    columns = "; ".join(
+        ["setting; release", *(f"{e:g}: epsilon {e:g}" for e in epsilons), "draws"]
+    )
     caption = "KL(released || fitted) / KL(fitted || released) of (row, class), means and standard errors over draws"
     return Table.of(name, list(lines.values()), columns, caption)

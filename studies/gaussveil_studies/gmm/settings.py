@@ -25,9 +25,12 @@ from gaussveil_studies.real_data import data_file
 from gaussveil_studies.summaries import PROFILES
 
 PROFILES_FITTED = 1409
-IMAGES_FITTED, IMAGES_PUBLIC = 5000, 10_000
+IMAGES_FITTED = 5000
+IMAGES_PUBLIC = 10_000
 BALL_MASS = 0.98  # share of the public rows inside the public ball
-SMALLEST_CLASS = 8  # a class of fewer rows in three columns has hardly a covariance to compare with
+SMALLEST_CLASS = (
+    8  # a class of fewer rows in three columns has hardly a covariance to compare with
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +64,19 @@ def synthetic(seed: int, size: int = 1000, classes: int = 5, d: int = 3) -> Sett
         means = generator.uniform(-10, 10, (classes, d))
         roots = generator.normal(size=(classes, d, d + 1))
         codes = generator.choice(classes, size=2 * size, p=weights)
-        rows = means[codes] + np.einsum("nij,nj->ni", roots[codes], generator.normal(size=(2 * size, d + 1)))
+        rows = means[codes] + np.einsum(
+            "nij,nj->ni", roots[codes], generator.normal(size=(2 * size, d + 1))
+        )
         if np.bincount(codes[:size], minlength=classes).min() >= SMALLEST_CLASS:
             return Setting(
-                f"synthetic {seed}", rows[:size], codes[:size], classes, 20.0, np.zeros(d), rows[size:], codes[size:]
+                f"synthetic {seed}",
+                rows[:size],
+                codes[:size],
+                classes,
+                20.0,
+                np.zeros(d),
+                rows[size:],
+                codes[size:],
             )
 
 
@@ -87,12 +99,18 @@ def profiles(folder: Path, *, uneven: bool = False) -> Setting:
     power = np.array([line[4:] for line in lines], dtype=np.float64)
     rows = np.log(power)
     homes = np.array([line[1] for line in lines])
-    fitted, public = rows[:PROFILES_FITTED], rows[PROFILES_FITTED:]
+    fitted = rows[:PROFILES_FITTED]
+    public = rows[PROFILES_FITTED:]
     radius, centre = _ball(public)
     if uneven:
         codes = KMeans(6, n_init=10, random_state=0).fit_predict(power).astype(np.int64)
     else:
-        codes = KMeans(6, n_init=10, random_state=0).fit(public).predict(rows).astype(np.int64)
+        codes = (
+            KMeans(6, n_init=10, random_state=0)
+            .fit(public)
+            .predict(rows)
+            .astype(np.int64)
+        )
     return Setting(
         "uneven profiles" if uneven else "profiles",
         fitted,
@@ -110,25 +128,41 @@ def mnist(folder: Path, size: int = IMAGES_FITTED) -> Setting:
     """Training images in the five main directions of 10,000 other ones; the test images are held out (V-D)."""
     images = mnist_images(folder, "train")
     codes = mnist_labels(folder, "train")
-    public = images[size : size + IMAGES_PUBLIC] if size < len(images) else images[:IMAGES_PUBLIC]
+    if size < len(images):
+        public = images[size : size + IMAGES_PUBLIC]
+    else:
+        public = images[:IMAGES_PUBLIC]
     middle = public.mean(axis=0)
     directions = np.linalg.eigh(np.cov((public - middle).T))[1][:, ::-1][:, :5]
     radius, centre = _ball((public - middle) @ directions)
     rows = (images[:size] - middle) @ directions
     held_out = (mnist_images(folder, "t10k") - middle) @ directions
-    return Setting("mnist", rows, codes[:size], 10, radius, centre, held_out, mnist_labels(folder, "t10k"))
+    return Setting(
+        "mnist",
+        rows,
+        codes[:size],
+        10,
+        radius,
+        centre,
+        held_out,
+        mnist_labels(folder, "t10k"),
+    )
 
 
 def mnist_images(folder: Path, part: str) -> Floats:
     """Images as rows of 784 numbers between 0 and 1."""
-    body = gzip.decompress(data_file(folder, f"mnist/{part}-images-idx3-ubyte.gz").read_bytes())
+    body = gzip.decompress(
+        data_file(folder, f"mnist/{part}-images-idx3-ubyte.gz").read_bytes()
+    )
     count = struct.unpack(">i", body[4:8])[0]
     return np.frombuffer(body, dtype=np.uint8, offset=16).reshape(count, -1) / 255.0
 
 
 def mnist_labels(folder: Path, part: str) -> Integers:
     """The digits."""
-    body = gzip.decompress(data_file(folder, f"mnist/{part}-labels-idx1-ubyte.gz").read_bytes())
+    body = gzip.decompress(
+        data_file(folder, f"mnist/{part}-labels-idx1-ubyte.gz").read_bytes()
+    )
     return np.frombuffer(body, dtype=np.uint8, offset=8).astype(np.int64)
 
 
@@ -144,5 +178,9 @@ def setting_of(key: tuple[Any, ...]) -> Setting:
     name, *arguments = key
     if name in ("profiles", "uneven profiles", "mnist"):
         folder = Path(arguments[0])
-        return mnist(folder) if name == "mnist" else profiles(folder, uneven=name != "profiles")
-    return iris() if name == "iris" else synthetic(*arguments)
+        if name == "mnist":
+            return mnist(folder)
+        return profiles(folder, uneven=name != "profiles")
+    if name == "iris":
+        return iris()
+    return synthetic(*arguments)

@@ -20,10 +20,34 @@ from gaussveil_studies.gmm.label_parts import public_labels, real_labels
 from gaussveil_studies.gmm.release_parts import public_goals, real_goals, uses
 from gaussveil_studies.gmm.releases import EPSILONS, as_printed, by_record
 from gaussveil_studies.gmm.settings import Setting, iris, setting_of
-from gaussveil_studies.gmm.sweeps import BASELINES, OURS, Key, columns_of, figure_of, marginals_figure, sweep
+from gaussveil_studies.gmm.sweeps import (
+    BASELINES,
+    OURS,
+    Key,
+    columns_of,
+    figure_of,
+    marginals_figure,
+    sweep,
+)
 from gaussveil_studies.gmm.uses import accuracy
-from gaussveil_studies.published.additive_wishart import additive_wishart, escape_probability, evidence, wishart_rate
-from gaussveil_studies.study import Claim, Options, Paper, Part, Picture, Row, Step, Study, Table, shown
+from gaussveil_studies.published.additive_wishart import (
+    additive_wishart,
+    escape_probability,
+    evidence,
+    wishart_rate,
+)
+from gaussveil_studies.study import (
+    Claim,
+    Options,
+    Paper,
+    Part,
+    Picture,
+    Row,
+    Step,
+    Study,
+    Table,
+    shown,
+)
 from gaussveil_studies.summaries import MNIST_FILES, PROFILES, SUMMARIES
 
 PAPER = Paper("GMM")
@@ -34,19 +58,34 @@ SHOWN_EPSILON = 2.0  # of Figures 6 and 8
 
 def synthetic_figures(options: Options, progress: Progress) -> Part:
     """Figures 1 to 4: epsilon, records, classes, columns."""
-    repeats, sets = options.pick(1, 6, 1000), options.pick(1, 3, 20)
+    repeats = options.pick(1, 6, 1000)
+    sets = options.pick(1, 3, 20)
 
     def settings(size: int = 1000, classes: int = 5, d: int = 3) -> list[Key]:
-        return [("synthetic", options.seed + number, size, classes, d) for number in range(sets)]
+        return [
+            ("synthetic", options.seed + number, size, classes, d)
+            for number in range(sets)
+        ]
 
     knobs = {
-        "epsilon": [(epsilon, settings(), epsilon) for epsilon in options.pick((1.0,), EPSILONS, EPSILONS)],
+        "epsilon": [
+            (epsilon, settings(), epsilon)
+            for epsilon in options.pick((1.0,), EPSILONS, EPSILONS)
+        ],
         "N": [
             (float(n), settings(size=n), 1.0)
-            for n in options.pick((500,), (500, 1000, 2000, 5000), (500, 1000, 2000, 5000))
+            for n in options.pick(
+                (500,), (500, 1000, 2000, 5000), (500, 1000, 2000, 5000)
+            )
         ],
-        "K": [(float(k), settings(classes=k), 1.0) for k in options.pick((3,), (3, 5, 8), (3, 5, 7, 9))],
-        "d": [(float(d), settings(d=d), 1.0) for d in options.pick((2,), (2, 3, 5), (2, 3, 4, 5, 6))],
+        "K": [
+            (float(k), settings(classes=k), 1.0)
+            for k in options.pick((3,), (3, 5, 8), (3, 5, 7, 9))
+        ],
+        "d": [
+            (float(d), settings(d=d), 1.0)
+            for d in options.pick((2,), (2, 3, 5), (2, 3, 4, 5, 6))
+        ],
     }
     found = {}
     for place, (knob, cases) in enumerate(knobs.items()):
@@ -56,7 +95,9 @@ def synthetic_figures(options: Options, progress: Progress) -> Part:
 
         found[knob] = sweep(knob, cases, repeats, options, tell)
     keys = ("figure-1", "figure-2-gmm", "figure-3-gmm", "figure-4-gmm")
-    claims = tuple(_least(key, knob, rows) for key, (knob, rows) in zip(keys, found.items()))
+    claims = tuple(
+        _least(key, knob, rows) for key, (knob, rows) in zip(keys, found.items())
+    )
     return Part(
         "Synthetic mixtures: Figures 1 to 4",
         (
@@ -64,7 +105,10 @@ def synthetic_figures(options: Options, progress: Progress) -> Part:
             f"of each of the paper's releases, ours as the tables say, over {sets} data sets. Both "
             "directions of the divergence are given: noise that drops classes wins the first alone (G-h).",
         ),
-        tuple(Table.of(f"over-{knob}", rows, columns_of(knob)) for knob, rows in found.items()),
+        tuple(
+            Table.of(f"over-{knob}", rows, columns_of(knob))
+            for knob, rows in found.items()
+        ),
         (
             Picture.of(
                 "divergences",
@@ -82,9 +126,17 @@ def _least(key: str, knob: str, rows: Sequence[Row]) -> Claim:
     won = 0
     values = list(dict.fromkeys(float(row[knob]) for row in rows))
     for value in values:
-        at = {str(row["release"]): float(row["median"]) for row in rows if row[knob] == value}
+        at = {
+            str(row["release"]): float(row["median"])
+            for row in rows
+            if row[knob] == value
+        }
         won += at["Algorithm 1"] < min(at[name] for name in BASELINES)
-    first = {str(row["release"]): float(row["median"]) for row in rows if row[knob] == values[-1]}
+    first = {
+        str(row["release"]): float(row["median"])
+        for row in rows
+        if row[knob] == values[-1]
+    }
     least = min(first[name] for name in BASELINES)
     return PAPER.judged(
         key,
@@ -100,14 +152,21 @@ def iris_figures(options: Options, progress: Progress) -> Part:
     """Figures 5 and 6."""
     setting = iris()
     repeats = options.pick(1, 12, 1000)
-    cases = [(epsilon, [("iris",)], epsilon) for epsilon in options.pick((2.0,), EPSILONS, EPSILONS)]
+    cases = [
+        (epsilon, [("iris",)], epsilon)
+        for epsilon in options.pick((2.0,), EPSILONS, EPSILONS)
+    ]
     rows = sweep("epsilon", cases, repeats, options, progress)
     return Part(
         "Iris: Figures 5 and 6",
-        ("150 records in three classes of 50, four columns: with record adjacency there is little to hide among.",),
+        (
+            "150 records in three classes of 50, four columns: with record adjacency there is little to hide among.",
+        ),
         (Table.of("over-epsilon", rows, columns_of("epsilon")),),
         (
-            Picture.of("divergences", figure_of({"epsilon": rows}), f"Figure 5: {DIVERGENCE}"),
+            Picture.of(
+                "divergences", figure_of({"epsilon": rows}), f"Figure 5: {DIVERGENCE}"
+            ),
             Picture.of(
                 "marginals",
                 _marginals(setting, (0,), options.seed),
@@ -130,21 +189,37 @@ def _marginals(setting: Setting, columns: Sequence[int], seed: int) -> Figure:
 
 def load_profiles(options: Options, progress: Progress) -> Part:
     """Figures 7 and 8."""
-    return _profiles(options, progress, "profiles", options.pick(1, 4, 1000), "figure-7-gmm")
+    return _profiles(
+        options, progress, "profiles", options.pick(1, 4, 1000), "figure-7-gmm"
+    )
 
 
 def uneven_profiles(options: Options, progress: Progress) -> Part:
     """Figures 7 and 8 on classes as uneven as Table I's."""
-    return _profiles(options, progress, "uneven profiles", options.pick(1, 4, 1000), "figure-7-uneven")
+    return _profiles(
+        options,
+        progress,
+        "uneven profiles",
+        options.pick(1, 4, 1000),
+        "figure-7-uneven",
+    )
 
 
-def _profiles(options: Options, progress: Progress, name: str, repeats: int, claim: str) -> Part:
+def _profiles(
+    options: Options, progress: Progress, name: str, repeats: int, claim: str
+) -> Part:
     key = (name, str(options.folder()))
     setting = setting_of(key)
-    cases = [(epsilon, [key], epsilon) for epsilon in options.pick((2.0,), EPSILONS, EPSILONS)]
+    cases = [
+        (epsilon, [key], epsilon)
+        for epsilon in options.pick((2.0,), EPSILONS, EPSILONS)
+    ]
     rows = sweep("epsilon", cases, repeats, options, progress)
     counts = np.bincount(setting.codes, minlength=setting.classes)
-    made = "K-means on kW, as uneven as Table I (14 to 687)" if name != "profiles" else "rows declared public"
+    if name != "profiles":
+        made = "K-means on kW, as uneven as Table I (14 to 687)"
+    else:
+        made = "rows declared public"
     return Part(
         f"Half-day load profiles: Figures 7 and 8, classes by {made}",
         (
@@ -153,10 +228,16 @@ def _profiles(options: Options, progress: Progress, name: str, repeats: int, cla
         ),
         (Table.of("over-epsilon", rows, columns_of("epsilon")),),
         (
-            Picture.of("divergences", figure_of({"epsilon": rows}), f"Figure 7: {DIVERGENCE}"),
+            Picture.of(
+                "divergences", figure_of({"epsilon": rows}), f"Figure 7: {DIVERGENCE}"
+            ),
             Picture.of(
                 "marginals",
-                _marginals(setting, options.pick((0,), tuple(range(12)), tuple(range(12))), options.seed),
+                _marginals(
+                    setting,
+                    options.pick((0,), tuple(range(12)), tuple(range(12))),
+                    options.seed,
+                ),
                 "Figure 8: marginal densities by class (columns) and hour (rows).",
             ),
         ),
@@ -170,7 +251,13 @@ def digits(options: Options, progress: Progress) -> Part:
     setting = setting_of(key)
     repeats = options.pick(1, 3, 1000)
     epsilons = options.pick((1.0,), EPSILONS, EPSILONS)
-    rows = sweep("epsilon", [(epsilon, [key], epsilon) for epsilon in epsilons], repeats, options, progress)
+    rows = sweep(
+        "epsilon",
+        [(epsilon, [key], epsilon) for epsilon in epsilons],
+        repeats,
+        options,
+        progress,
+    )
     plain = accuracy(setting.fitted, setting)
     scores: list[Row] = [
         {
@@ -182,18 +269,33 @@ def digits(options: Options, progress: Progress) -> Part:
         }
         for row in rows
     ]
-    at = {str(row["release"]): float(row["accuracy"]) for row in scores if row["epsilon"] == 1.0}
-    columns = "epsilon; release; accuracy; error: standard error; fitted: without privacy"
+    at = {
+        str(row["release"]): float(row["accuracy"])
+        for row in scores
+        if row["epsilon"] == 1.0
+    }
+    columns = (
+        "epsilon; release; accuracy; error: standard error; fitted: without privacy"
+    )
     return Part(
         "MNIST in five columns: Figures 9 and 10",
         (
             f"{len(setting.rows)} training images in the five main directions of other, public ones; test accuracy on "
             f"{len(setting.held_out)} images.",
         ),
-        (Table.of("over-epsilon", rows, columns_of("epsilon")), Table.of("accuracy", scores, columns)),
         (
-            Picture.of("divergences", figure_of({"epsilon": rows}), f"Figure 9: {DIVERGENCE}"),
-            Picture.of("accuracy", _accuracy_figure(scores, plain), "Figure 10: test accuracy; dotted: not private."),
+            Table.of("over-epsilon", rows, columns_of("epsilon")),
+            Table.of("accuracy", scores, columns),
+        ),
+        (
+            Picture.of(
+                "divergences", figure_of({"epsilon": rows}), f"Figure 9: {DIVERGENCE}"
+            ),
+            Picture.of(
+                "accuracy",
+                _accuracy_figure(scores, plain),
+                "Figure 10: test accuracy; dotted: not private.",
+            ),
         ),
         (
             _least("figure-9-gmm", "epsilon", rows),
@@ -201,7 +303,8 @@ def digits(options: Options, progress: Progress) -> Part:
                 "figure-10",
                 f"{shown(at['Algorithm 1'])} at epsilon 1, baselines at most {shown(max(at[b] for b in BASELINES))}, "
                 f"{shown(plain)} without privacy",
-                borne_out=plain - at["Algorithm 1"] < 0.1 and all(at[b] < at["Algorithm 1"] for b in BASELINES),
+                borne_out=plain - at["Algorithm 1"] < 0.1
+                and all(at[b] < at["Algorithm 1"] for b in BASELINES),
             ),
             PAPER.judged(
                 "figure-10-ours",
@@ -215,9 +318,14 @@ def digits(options: Options, progress: Progress) -> Part:
 def _accuracy_figure(rows: Sequence[Row], plain: float) -> Figure:
     with drawing(5.6, 3.0) as (figure, axes):
         axes.axhline(plain, color=INK, linewidth=1.0, linestyle=":")
-        for index, name in enumerate(dict.fromkeys(str(row["release"]) for row in rows)):
+        for index, name in enumerate(
+            dict.fromkeys(str(row["release"]) for row in rows)
+        ):
             own = [row for row in rows if row["release"] == name]
-            style = "o-" if name in OURS else "s--"
+            if name in OURS:
+                style = "o-"
+            else:
+                style = "s--"
             axes.plot(
                 [row["epsilon"] for row in own],
                 [row["accuracy"] for row in own],
@@ -239,7 +347,8 @@ def _accuracy_figure(rows: Sequence[Row], plain: float) -> Figure:
 
 def wishart(options: Options, progress: Progress) -> Part:
     """G-a by samples: how often additive Wishart noise leaves the neighbour's cone."""
-    count, draws = 50, options.pick(2000, 4000, 40_000)
+    count = 50
+    draws = options.pick(2000, 4000, 40_000)
     rows: list[Row] = []
     generator = np.random.default_rng(options.seed)
     smaller = np.diag([0.5, 0.3, 0.2])
@@ -282,7 +391,9 @@ def wishart(options: Options, progress: Progress) -> Part:
     )
 
 
-def _wishart(rate: float, generator: np.random.Generator, matrix: Any, draws: int) -> NDArray[np.float64]:
+def _wishart(
+    rate: float, generator: np.random.Generator, matrix: Any, draws: int
+) -> NDArray[np.float64]:
     return additive_wishart(matrix, rate, generator, draws).reshape(draws, -1)
 
 
@@ -294,14 +405,34 @@ STUDY = Study(
         Step("synthetic", "synthetic mixtures", synthetic_figures),
         Step("iris", "Iris", iris_figures),
         Step("profiles", "load profiles", load_profiles, files=(PROFILES,)),
-        Step("uneven", "load profiles in uneven classes", uneven_profiles, files=(PROFILES,)),
+        Step(
+            "uneven",
+            "load profiles in uneven classes",
+            uneven_profiles,
+            files=(PROFILES,),
+        ),
         Step("mnist", "MNIST", digits, files=MNIST_FILES),
         Step("augmentation", "Example 3", augmentation, files=MNIST_FILES),
         Step("goals", "goals: synthetic, Iris", public_goals),
-        Step("real-goals", "goals: profiles, MNIST", real_goals, files=(PROFILES, *MNIST_FILES)),
+        Step(
+            "real-goals",
+            "goals: profiles, MNIST",
+            real_goals,
+            files=(PROFILES, *MNIST_FILES),
+        ),
         Step("labels", "label adjacency: synthetic, Iris", public_labels),
-        Step("real-labels", "label adjacency: profiles, MNIST", real_labels, files=(PROFILES, *MNIST_FILES)),
-        Step("uses", "households, private directions, samples", uses, files=(PROFILES, *MNIST_FILES)),
+        Step(
+            "real-labels",
+            "label adjacency: profiles, MNIST",
+            real_labels,
+            files=(PROFILES, *MNIST_FILES),
+        ),
+        Step(
+            "uses",
+            "households, private directions, samples",
+            uses,
+            files=(PROFILES, *MNIST_FILES),
+        ),
         Step("refutations", "Wishart noise by samples", wishart),
         errata_step("GMM"),
     ),

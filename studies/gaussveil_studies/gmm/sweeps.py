@@ -19,7 +19,14 @@ from scipy.stats import norm
 from gaussveil.figure_style import GRID, INK, SERIES, drawing
 from gaussveil.postprocessing.mixture_model import MixtureModel
 from gaussveil.typing import Progress
-from gaussveil_studies.gmm.releases import Release, as_coloured, as_independent, as_printed, by_label_drawn, by_record
+from gaussveil_studies.gmm.releases import (
+    Release,
+    as_coloured,
+    as_independent,
+    as_printed,
+    by_label_drawn,
+    by_record,
+)
 from gaussveil_studies.gmm.settings import Setting, setting_of
 from gaussveil_studies.gmm.uses import accuracy
 from gaussveil_studies.study import Options, Row, spread
@@ -35,7 +42,10 @@ RELEASES: dict[str, Release] = {
 }
 OURS = ("ours, record", "ours, label")
 BASELINES = ("coloured Gaussian", "iid Gaussian", "iid Laplace")  # the paper's
-OWN_DRAWS = {"ours, record": 200, "ours, label": 100}  # at the paper's size; the paper's four have its 1000
+OWN_DRAWS = {
+    "ours, record": 200,
+    "ours, label": 100,
+}  # at the paper's size; the paper's four have its 1000
 PIECE = 25  # draws of one setting in one piece of work
 Key = tuple[Any, ...]
 KNOBS = {"N": "records N", "K": "classes K", "d": "columns d"}
@@ -48,13 +58,26 @@ def trial(task: Task) -> Rows:
     rows = []
     for seed in seeds:
         made = RELEASES[release](setting, epsilon, seed)
-        right = accuracy(made, setting) if setting.name == "mnist" else math.nan
-        rows.append([made.joint_divergence(setting.fitted), setting.fitted.joint_divergence(made), right])
+        if setting.name == "mnist":
+            right = accuracy(made, setting)
+        else:
+            right = math.nan
+        rows.append(
+            [
+                made.joint_divergence(setting.fitted),
+                setting.fitted.joint_divergence(made),
+                right,
+            ]
+        )
     return rows
 
 
 def sweep(
-    knob: str, cases: Sequence[tuple[float, Sequence[Key], float]], repeats: int, options: Options, progress: Progress
+    knob: str,
+    cases: Sequence[tuple[float, Sequence[Key], float]],
+    repeats: int,
+    options: Options,
+    progress: Progress,
 ) -> list[Row]:
     """One row per (value, settings, epsilon) and release: both divergences over draws, which go round the settings.
 
@@ -64,15 +87,31 @@ def sweep(
     pieces: list[tuple[tuple[float, str], Task]] = []
     for value, keys, epsilon in cases:
         for name in RELEASES:
-            draws = min(repeats, options.pick(repeats, repeats, OWN_DRAWS.get(name, repeats)))
+            draws = min(
+                repeats, options.pick(repeats, repeats, OWN_DRAWS.get(name, repeats))
+            )
             for place, key in enumerate(keys):
-                seeds = [1000 * (options.seed + 1) + repeat for repeat in range(place, draws, len(keys))]
-                pieces += [
-                    ((value, name), (key, name, epsilon, seeds[at : at + PIECE])) for at in range(0, len(seeds), PIECE)
+                seeds = [
+                    1000 * (options.seed + 1) + repeat
+                    for repeat in range(place, draws, len(keys))
                 ]
-    pieces.sort(key=lambda piece: str(piece[1][0]))  # what draws of one setting share is computed once
-    found = run_trials(trial, [task for _, task in pieces], progress, workers=options.workers, kept=options.kept)
-    lines: dict[tuple[float, str], Rows] = {(value, name): [] for value, _, _ in cases for name in RELEASES}
+                pieces += [
+                    ((value, name), (key, name, epsilon, seeds[at : at + PIECE]))
+                    for at in range(0, len(seeds), PIECE)
+                ]
+    pieces.sort(
+        key=lambda piece: str(piece[1][0])
+    )  # what draws of one setting share is computed once
+    found = run_trials(
+        trial,
+        [task for _, task in pieces],
+        progress,
+        workers=options.workers,
+        kept=options.kept,
+    )
+    lines: dict[tuple[float, str], Rows] = {
+        (value, name): [] for value, _, _ in cases for name in RELEASES
+    }
     for (line, _), drawn in zip(pieces, found):
         lines[line] += drawn
     rows: list[Row] = []
@@ -110,7 +149,9 @@ def figure_of(sweeps: Mapping[str, Sequence[Row]]) -> Figure:
     """Median KL(released || fitted), one panel per knob; ours solid, what is not private dashed."""
     columns = min(len(sweeps), 2)
     lines = -(-len(sweeps) // columns)
-    with drawing(7.6 if columns > 1 else 6.2, 2.7 * lines + 0.3, lines, columns, squeeze=False) as (figure, grid):
+    with drawing(
+        7.6 if columns > 1 else 6.2, 2.7 * lines + 0.3, lines, columns, squeeze=False
+    ) as (figure, grid):
         for axes, (knob, rows) in zip(grid.flat, sweeps.items()):
             _panel(axes, knob, rows)
         for axes in grid[:, 0]:
@@ -124,7 +165,10 @@ def _panel(axes: Axes, knob: str, rows: Sequence[Row]) -> None:
     names = list(dict.fromkeys(str(row["release"]) for row in rows))
     for index, name in enumerate(names):
         own = [row for row in rows if row["release"] == name]
-        style = "o-" if name in OURS else "s--"
+        if name in OURS:
+            style = "o-"
+        else:
+            style = "s--"
         axes.plot(
             [row[knob] for row in own],
             [row["median"] for row in own],
@@ -143,21 +187,31 @@ def _panel(axes: Axes, knob: str, rows: Sequence[Row]) -> None:
     axes.set_xlabel(KNOBS.get(knob, knob))
 
 
-def marginals_figure(setting: Setting, models: Mapping[str, MixtureModel], columns: Sequence[int]) -> Figure:
+def marginals_figure(
+    setting: Setting, models: Mapping[str, MixtureModel], columns: Sequence[int]
+) -> Figure:
     """Figures 6 and 8: histogram of each class in some columns beside the marginal densities of models."""
     size = (1.7 * setting.classes + 0.6, 1.5 * len(columns) + 0.9)
-    with drawing(*size, len(columns), setting.classes, squeeze=False, sharex="row") as (figure, grid):
+    with drawing(*size, len(columns), setting.classes, squeeze=False, sharex="row") as (
+        figure,
+        grid,
+    ):
         for line, column in zip(grid, columns):
             everything = setting.rows[:, column]
             margin = 0.25 * float(np.ptp(everything))
-            places = np.linspace(everything.min() - margin, everything.max() + margin, 160)
+            places = np.linspace(
+                everything.min() - margin, everything.max() + margin, 160
+            )
             for label, axes in enumerate(line):
                 rows = everything[setting.codes == label]
                 axes.hist(rows, bins=18, density=True, color=GRID, zorder=0)
                 top = axes.get_ylim()[1]
                 for index, (name, model) in enumerate(models.items()):
-                    mean, deviation = model.means[label, column], math.sqrt(model.covariances[label, column, column])
-                    ink, dashes = (INK, "--") if name == "fitted" else (SERIES[index - 1], "-")
+                    mean = model.means[label, column]
+                    deviation = math.sqrt(model.covariances[label, column, column])
+                    ink, dashes = (
+                        (INK, "--") if name == "fitted" else (SERIES[index - 1], "-")
+                    )
                     axes.plot(
                         places,
                         norm.pdf(places, mean, deviation),
@@ -168,7 +222,12 @@ def marginals_figure(setting: Setting, models: Mapping[str, MixtureModel], colum
                     )
                 axes.set(ylim=(0, 1.15 * top), yticks=[])
                 axes.grid(visible=False)
-                axes.set_title(f"class {label + 1}, {len(rows)} rows" if column == columns[0] else "", fontsize=8)
+                axes.set_title(
+                    f"class {label + 1}, {len(rows)} rows"
+                    if column == columns[0]
+                    else "",
+                    fontsize=8,
+                )
         handles, labels = grid[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(models))
         return figure

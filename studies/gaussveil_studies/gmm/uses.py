@@ -28,14 +28,17 @@ from gaussveil_studies.gmm.settings import Setting, mnist_images, mnist_labels
 from gaussveil_studies.study import Row
 
 IMAGE_NORM = 10.0  # public: pixels in [0, 1]; longer images are shortened
-GRAM_SHARE, MEAN_SHARE = 0.30, 0.02
+GRAM_SHARE = 0.30
+MEAN_SHARE = 0.02
 ROWS_PER_HOME = 4
 
 
 def accuracy(model: MixtureModel, setting: Setting) -> float:
     """Share of the held-out records that the most probable class gets right."""
     assert setting.held_out_codes is not None
-    joint = _held_out(setting).log_joint((model.weights, model.means, model.covariances))
+    joint = _held_out(setting).log_joint(
+        (model.weights, model.means, model.covariances)
+    )
     return float(np.mean(np.argmax(joint, axis=0) == setting.held_out_codes))
 
 
@@ -51,7 +54,8 @@ def digits_with_private_directions(
 
     Three Gaussian releases whose squared mean shifts add up to the promise's: the Gram matrix, the sum, the mixture.
     """
-    images, labels = mnist_images(folder, "train")[:size], mnist_labels(folder, "train")[:size]
+    images = mnist_images(folder, "train")[:size]
+    labels = mnist_labels(folder, "train")[:size]
     shift = mean_shift_for(epsilon, DELTA)
     source = as_source(images)
     pixels = images.shape[1]
@@ -80,14 +84,25 @@ def digits_with_private_directions(
 
 
 def households(
-    setting: Setting, epsilons: Iterable[float] = EPSILONS, seed: int = 0, repeats: int = 1
+    setting: Setting,
+    epsilons: Iterable[float] = EPSILONS,
+    seed: int = 0,
+    repeats: int = 1,
 ) -> list[dict[str, float | str | None]]:
     """Profiles with the home as the privacy unit: six classes of up to four rows each, and what the rules choose."""
     hours = {f"h{hour}": column for hour, column in zip(range(12, 24), setting.rows.T)}
     frame = pa.table({**hours, "home": setting.homes, "class": setting.codes})
     fitted = setting.fitted
-    homes = 0 if setting.homes is None else len(np.unique(setting.homes))
-    public: dict[str, Any] = {"delta": DELTA, "radius": setting.radius, "centre": setting.centre, "unit": "home"}
+    if setting.homes is None:
+        homes = 0
+    else:
+        homes = len(np.unique(setting.homes))
+    public: dict[str, Any] = {
+        "delta": DELTA,
+        "radius": setting.radius,
+        "centre": setting.centre,
+        "unit": "home",
+    }
     rows: list[dict[str, float | str | None]] = []
     for epsilon in epsilons:
         found = []
@@ -117,9 +132,18 @@ def households(
                     float(ruled.model_.log_density(setting.held_out).mean()),
                 )
             )
-        row: dict[str, float | str | None] = {"epsilon": epsilon, "unit": made.certificate_.adjacency.unit}
-        for name, values in zip(("released_fitted", "fitted_released", "held_out", "by_rule"), np.array(found).T):
-            error = float(values.std(ddof=1)) / math.sqrt(repeats) if repeats > 1 else None
+        row: dict[str, float | str | None] = {
+            "epsilon": epsilon,
+            "unit": made.certificate_.adjacency.unit,
+        }
+        for name, values in zip(
+            ("released_fitted", "fitted_released", "held_out", "by_rule"),
+            np.array(found).T,
+        ):
+            if repeats > 1:
+                error = float(values.std(ddof=1)) / math.sqrt(repeats)
+            else:
+                error = None
             row |= {name: float(values.mean()), f"{name}_error": error}
         rows.append(row | {"classes": len(ruled.classes_), "draws": repeats})
     return rows
@@ -130,9 +154,14 @@ def synthetic_profiles(setting: Setting, epsilon: float = 1.0, seed: int = 0) ->
     model = by_record(setting, epsilon, seed)
     drawn, _ = model.sample(len(setting.rows), seed)
     levels = np.linspace(0.05, 0.95, 19)
-    gaps = np.quantile(drawn, levels, axis=0) - np.quantile(setting.rows, levels, axis=0)
+    gaps = np.quantile(drawn, levels, axis=0) - np.quantile(
+        setting.rows, levels, axis=0
+    )
     correlations = np.corrcoef(drawn.T) - np.corrcoef(setting.rows.T)
-    distances = [float(ks_2samp(drawn[:, j], setting.rows[:, j]).statistic) for j in range(drawn.shape[1])]
+    distances = [
+        float(ks_2samp(drawn[:, j], setting.rows[:, j]).statistic)
+        for j in range(drawn.shape[1])
+    ]
     return {
         "epsilon": epsilon,
         "largest_quantile_gap": float(np.abs(gaps).max()),
@@ -144,7 +173,10 @@ def synthetic_profiles(setting: Setting, epsilon: float = 1.0, seed: int = 0) ->
 def _noisy(value: Floats, sensitivity: float, shift: float, seed: int) -> Floats:
     """A Gaussian release of exactly this mean shift."""
     mechanism = GaussianRelease(
-        epsilon=_epsilon(shift), delta=DELTA, l2_sensitivity=sensitivity, generator=SeededGenerator(seed)
+        epsilon=_epsilon(shift),
+        delta=DELTA,
+        l2_sensitivity=sensitivity,
+        generator=SeededGenerator(seed),
     )
     return np.asarray(mechanism.release(value).value)
 

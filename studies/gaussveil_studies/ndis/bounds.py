@@ -18,7 +18,9 @@ JOINT = (0.3, math.log(1.3), 2)  # shift, log-ratio, rank of the example of Theo
 
 def narrow_pair(ratios: Sequence[float] = SPECTRUM) -> PrivacyLoss:
     """N(0, diag ratios) against N(0, I)."""
-    return GaussianPair.from_reduced([1.0 - ratio for ratio in ratios], [0.0] * len(ratios))
+    return GaussianPair.from_reduced(
+        [1.0 - ratio for ratio in ratios], [0.0] * len(ratios)
+    )
 
 
 def lemma_2(epsilons: Sequence[float], ratios: Sequence[float] = SPECTRUM) -> list[Row]:
@@ -38,7 +40,9 @@ def lemma_2(epsilons: Sequence[float], ratios: Sequence[float] = SPECTRUM) -> li
 def joint_pair() -> PrivacyLoss:
     """A wide Gaussian with a shifted mean against a narrow one; equal ratios, so that the mean's direction is free."""
     shift, log_ratio, rank = JOINT
-    return GaussianPair.from_reduced([-math.expm1(log_ratio)] * rank, [shift] + [0.0] * (rank - 1))
+    return GaussianPair.from_reduced(
+        [-math.expm1(log_ratio)] * rank, [shift] + [0.0] * (rank - 1)
+    )
 
 
 def theorem_4_2(epsilons: Sequence[float]) -> list[Row]:
@@ -48,7 +52,9 @@ def theorem_4_2(epsilons: Sequence[float]) -> list[Row]:
     return [
         {
             "epsilon": epsilon,
-            "two_steps": mean_and_covariance_bound(shift, log_ratio, rank, epsilon, larger=True),
+            "two_steps": mean_and_covariance_bound(
+                shift, log_ratio, rank, epsilon, larger=True
+            ),
             "exact": float(pair.delta(epsilon)),
         }
         for epsilon in epsilons
@@ -61,8 +67,13 @@ def lemma_3_violations(count: int, seed: int) -> int:
     violations = 0
     for _ in range(count):
         size = int(generator.integers(1, 21))
-        ratios: NDArray[np.float64] = np.exp(generator.exponential(generator.choice([0.05, 0.3, 1.0]), size=size))
+        ratios: NDArray[np.float64] = np.exp(
+            generator.exponential(generator.choice([0.05, 0.3, 1.0]), size=size)
+        )
         wide = GaussianPair.from_reduced(1.0 - ratios, np.zeros(size))
-        hard, easy = (side.delta(np.array([0.1, 0.5, 1.0, 2.0])) for side in (wide, wide.reversed()))
+        hard, easy = (
+            side.delta(np.array([0.1, 0.5, 1.0, 2.0]))
+            for side in (wide, wide.reversed())
+        )
         violations += bool(np.any(np.asarray(easy) > np.asarray(hard) * (1 + 1e-9)))
     return violations

@@ -18,8 +18,16 @@ def improvement_figure(rows: Sequence[Mapping[str, float]]) -> Figure:
     with drawing(6.4, 3.4) as (figure, axes):
         for index, count in enumerate(sorted({row["components"] for row in rows})):
             own = [row for row in rows if row["components"] == count]
-            epsilons, factors = [row["epsilon"] for row in own], [row["factor"] for row in own]
-            axes.plot(epsilons, factors, "o-", markersize=3.5, color=SERIES[index], label=f"r = {count:g}")
+            epsilons = [row["epsilon"] for row in own]
+            factors = [row["factor"] for row in own]
+            axes.plot(
+                epsilons,
+                factors,
+                "o-",
+                markersize=3.5,
+                color=SERIES[index],
+                label=f"r = {count:g}",
+            )
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(FixedLocator([0.1, 0.2, 0.5, 1, 2, 5]))
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
@@ -34,7 +42,8 @@ def improvement_figure(rows: Sequence[Mapping[str, float]]) -> Figure:
 def bounds_figure() -> Figure:
     """Lemma 2 and Theorem 4.2 against exact curves."""
     epsilons = np.linspace(0.0, 1.5, 61)
-    covariance, joint = lemma_2(epsilons.tolist()), theorem_4_2(epsilons[::6].tolist())
+    covariance = lemma_2(epsilons.tolist())
+    joint = theorem_4_2(epsilons[::6].tolist())
     with drawing(7.2, 3.4, 1, 2, sharey=True) as (figure, (left, right)):
         for key, label, colour, dashes in (
             ("wide_narrow", "exact, wide against narrow", SERIES[1], "-"),
@@ -53,7 +62,12 @@ def bounds_figure() -> Figure:
             )
         ratios = ", ".join(f"{ratio:g}" for ratio in SPECTRUM)
         left.set_title(f"covariances, ratios {ratios}")
-        right.plot(epsilons, joint_pair().delta(epsilons), color=SERIES[2], label="exact, one pair")
+        right.plot(
+            epsilons,
+            joint_pair().delta(epsilons),
+            color=SERIES[2],
+            label="exact, one pair",
+        )
         right.plot(
             [row["epsilon"] for row in joint],
             [row["two_steps"] for row in joint],
@@ -79,15 +93,34 @@ def variances_figure(rows: Sequence[Variances]) -> Figure:
     with drawing(6.8, 0.42 * len(rows) + 1.2) as (figure, axes):
         places = np.arange(len(rows))[::-1]
         for row, place in zip(rows, places):
-            axes.plot([row.printed, row.exact], [place, place], color=FAINT, linewidth=0.8, zorder=1)
+            axes.plot(
+                [row.printed, row.exact],
+                [place, place],
+                color=FAINT,
+                linewidth=0.8,
+                zorder=1,
+            )
         marks = (
             ("printed", "as printed", SERIES[1], "s"),
-            ("printed_sensitivity", "printed sensitivity, right direction", SERIES[3], "D"),
+            (
+                "printed_sensitivity",
+                "printed sensitivity, right direction",
+                SERIES[3],
+                "D",
+            ),
             ("exact", "needed, exact", SERIES[0], "o"),
         )
         for key, label, colour, marker in marks:
             values = [getattr(row, key) for row in rows]
-            axes.plot(values, places, marker, color=colour, markersize=6, linestyle="none", label=label)
+            axes.plot(
+                values,
+                places,
+                marker,
+                color=colour,
+                markersize=6,
+                linestyle="none",
+                label=label,
+            )
         axes.set_yticks(places, [row.case for row in rows])
         axes.set_xscale("log")
         axes.grid(axis="x")

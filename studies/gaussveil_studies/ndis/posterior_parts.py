@@ -14,7 +14,9 @@ from gaussveil_studies.study import Claim, Options, Part, Picture, Table, judged
 
 def posteriors(options: Options, progress: Progress) -> Part:
     """The BLR and GPR table of the corrections, and the paper's two data sets."""
-    cases = [partial(variances.logistic_variances, *case) for case in variances.LOGISTIC]
+    cases = [
+        partial(variances.logistic_variances, *case) for case in variances.LOGISTIC
+    ]
     cases += [partial(variances.process_variances, *case) for case in variances.PROCESS]
     cases = options.pick(cases[-1:], cases, cases)
     found = []
@@ -23,7 +25,9 @@ def posteriors(options: Options, progress: Progress) -> Part:
         found.append(compute())
     progress("Breast Cancer and Linnerud", 0.8)
     draws = options.pick(20, 400, 1000)
-    scored = [experiment(draws, options.seed) for experiment in (breast_cancer, linnerud)]
+    scored = [
+        experiment(draws, options.seed) for experiment in (breast_cancer, linnerud)
+    ]
     claims = [_variance_claim(row) for row in found]
     for row in scored:
         error = row.deviation / draws**0.5
@@ -54,7 +58,12 @@ def posteriors(options: Options, progress: Progress) -> Part:
         ),
         (
             Table.of("variances", [asdict(row) for row in found], added),
-            Table.of("scores", [asdict(row) for row in scored], scores, f"Means over {draws} seeded draws"),
+            Table.of(
+                "scores",
+                [asdict(row) for row in scored],
+                scores,
+                f"Means over {draws} seeded draws",
+            ),
         ),
         (
             Picture.of(
@@ -69,9 +78,18 @@ def posteriors(options: Options, progress: Progress) -> Part:
 
 
 def _variance_claim(row: variances.Variances) -> Claim:
-    key = "variance-" + row.case.replace("lambda", "l").replace(" = ", "").replace(", ", "-").lower()
+    key = (
+        "variance-"
+        + row.case.replace("lambda", "l").replace(" = ", "").replace(", ", "-").lower()
+    )
     if row.spent > variances.DELTA and row.printed < row.exact:
         because = f"our worst case of the printed variance is delta {shown(row.spent)}, for 1e-5"
     else:
         because = f"{shown(row.printed / row.exact)} times what is needed, by an argument that does not hold (N2)"
-    return judged(key, f"Figure 5, {row.case}: added variance", shown(row.printed), shown(row.exact), because=because)
+    return judged(
+        key,
+        f"Figure 5, {row.case}: added variance",
+        shown(row.printed),
+        shown(row.exact),
+        because=because,
+    )

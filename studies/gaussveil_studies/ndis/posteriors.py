@@ -20,7 +20,10 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_linnerud
 from sklearn.gaussian_process.kernels import RBF
 
-from gaussveil.mechanisms import PrivateBayesianLogisticRegression, PrivateGaussianProcessRegressor
+from gaussveil.mechanisms import (
+    PrivateBayesianLogisticRegression,
+    PrivateGaussianProcessRegressor,
+)
 from gaussveil.mechanisms.gp import predictive
 from gaussveil.mechanisms.logistic import bohning_factor, minimiser
 from gaussveil.mechanisms.records import clipped_rows
@@ -31,9 +34,14 @@ from gaussveil_studies.published.ndis_calibrated import (
     published_variance,
 )
 
-EPSILON, DELTA = 1.0, 1e-5
-ROW_NORM, REGULARIZATION = 1.5, 3.0
-OBSERVATION_VARIANCE, LABEL_BOUND, TRAINING, LENGTH = 250.0, 0.5, 16, 5.0
+EPSILON = 1.0
+DELTA = 1e-5
+ROW_NORM = 1.5
+REGULARIZATION = 3.0
+OBSERVATION_VARIANCE = 250.0
+LABEL_BOUND = 0.5
+TRAINING = 16
+LENGTH = 5.0
 
 
 @dataclass(frozen=True)
@@ -60,8 +68,12 @@ def breast_cancer(draws: int = 1000, seed: int = 0) -> Scores:
     rows, labels = load_breast_cancer(return_X_y=True)
     train, test = _split(len(rows), len(rows) * 4 // 5, seed)
     rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
-    signed = clipped_rows(rows[train], ROW_NORM) * np.where(labels[train] == 1, 1.0, -1.0)[:, None]
-    mean, factor = minimiser(signed, REGULARIZATION, 1e-9), bohning_factor(signed, REGULARIZATION)
+    signed = (
+        clipped_rows(rows[train], ROW_NORM)
+        * np.where(labels[train] == 1, 1.0, -1.0)[:, None]
+    )
+    mean = minimiser(signed, REGULARIZATION, 1e-9)
+    factor = bohning_factor(signed, REGULARIZATION)
     plan = PrivateBayesianLogisticRegression(
         epsilon=EPSILON, delta=DELTA, row_norm=ROW_NORM, regularization=REGULARIZATION
     ).plan(rows.shape[1])
@@ -69,14 +81,25 @@ def breast_cancer(draws: int = 1000, seed: int = 0) -> Scores:
     drawn = np.stack([plan.draw(mean, factor, generator) for _ in range(draws)])
     right = np.mean((rows[test] @ drawn.T > 0) == (labels[test] == 1)[:, None], axis=0)
     plain = float(np.mean((rows[test] @ mean > 0) == (labels[test] == 1)))
-    count, size = len(train), rows.shape[1]
+    count = len(train)
+    size = rows.shape[1]
     sensitivity = partial(
-        published_logistic_sensitivity, row_norm=ROW_NORM, regularization=REGULARIZATION, count=count, dimension=size
+        published_logistic_sensitivity,
+        row_norm=ROW_NORM,
+        regularization=REGULARIZATION,
+        count=count,
+        dimension=size,
     )
     added = published_variance(sensitivity, EPSILON, DELTA, size)
-    spread = np.linalg.inv(REGULARIZATION * np.eye(size) + signed.T @ signed / 4) + added * np.eye(size)
-    printed = np.random.default_rng(seed).multivariate_normal(mean, spread, size=draws, method="cholesky")
-    printed_right = np.mean((rows[test] @ printed.T > 0) == (labels[test] == 1)[:, None])
+    spread = np.linalg.inv(
+        REGULARIZATION * np.eye(size) + signed.T @ signed / 4
+    ) + added * np.eye(size)
+    printed = np.random.default_rng(seed).multivariate_normal(
+        mean, spread, size=draws, method="cholesky"
+    )
+    printed_right = np.mean(
+        (rows[test] @ printed.T > 0) == (labels[test] == 1)[:, None]
+    )
     return Scores(
         "Breast Cancer",
         "accuracy",
@@ -94,9 +117,12 @@ def breast_cancer(draws: int = 1000, seed: int = 0) -> Scores:
 def linnerud(draws: int = 1000, seed: int = 0) -> Scores:
     """Absolute error of pulse drawn from the lifted predictive distribution, labels scaled into their bound."""
     data = load_linnerud()
-    rows, pulse = data.data, data.target[:, list(data.target_names).index("Pulse")]
+    rows = data.data
+    pulse = data.target[:, list(data.target_names).index("Pulse")]
     train, test = _split(len(rows), TRAINING, seed)
-    labels = np.clip((pulse - 60.0) / 40.0, -LABEL_BOUND, LABEL_BOUND)  # a resting pulse lies between 40 and 80
+    labels = np.clip(
+        (pulse - 60.0) / 40.0, -LABEL_BOUND, LABEL_BOUND
+    )  # a resting pulse lies between 40 and 80
     model = PrivateGaussianProcessRegressor(
         kernel=RBF(LENGTH),
         query_points=rows[test],
@@ -107,10 +133,15 @@ def linnerud(draws: int = 1000, seed: int = 0) -> Scores:
         delta=DELTA,
     )
     plan = model.plan()
-    mean, variance = predictive(RBF(LENGTH), rows[train], labels[train], rows[test], OBSERVATION_VARIANCE)
+    mean, variance = predictive(
+        RBF(LENGTH), rows[train], labels[train], rows[test], OBSERVATION_VARIANCE
+    )
     factor = np.diag(np.sqrt(variance - plan.covered_variance))
     generator = SeededGenerator(seed)
-    errors = [np.mean(np.abs(plan.draw(mean, factor, generator) - labels[test])) for _ in range(draws)]
+    errors = [
+        np.mean(np.abs(plan.draw(mean, factor, generator) - labels[test]))
+        for _ in range(draws)
+    ]
     plain = float(np.mean(np.abs(mean - labels[test])))
     sensitivity = partial(
         published_process_sensitivity,
@@ -120,7 +151,9 @@ def linnerud(draws: int = 1000, seed: int = 0) -> Scores:
         count=TRAINING,
     )
     added = published_variance(sensitivity, EPSILON, DELTA, 1)
-    noise = np.random.default_rng(seed).normal(size=(draws, len(test))) * np.sqrt(variance + added)
+    noise = np.random.default_rng(seed).normal(size=(draws, len(test))) * np.sqrt(
+        variance + added
+    )
     return Scores(
         "Linnerud",
         "absolute error",
@@ -135,6 +168,8 @@ def linnerud(draws: int = 1000, seed: int = 0) -> Scores:
     )
 
 
-def _split(count: int, training: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _split(
+    count: int, training: int, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     order = np.random.default_rng(seed).permutation(count)
     return order[:training], order[training:]

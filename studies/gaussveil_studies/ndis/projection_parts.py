@@ -16,7 +16,9 @@ RATE = 0.1
 
 def figure_2(options: Options, progress: Progress) -> Part:
     """Figure 2, the utility bound of Theorem 5.2 (Monte Carlo), and other calibrations of the same sketch."""
-    factors = sketch.improvement_factor(options.pick((0.1, 5.0), sketch.EPSILONS, sketch.EPSILONS))
+    factors = sketch.improvement_factor(
+        options.pick((0.1, 5.0), sketch.EPSILONS, sketch.EPSILONS)
+    )
     progress("other calibrations", 0.3)
     others = sketch.other_calibrations(
         options.pick((1.0,), (0.5, 1.0, 2.0, 5.0), sketch.EPSILONS),
@@ -24,14 +26,22 @@ def figure_2(options: Options, progress: Progress) -> Part:
     )
     progress("Theorem 5.2", 0.5)
     utility = sketch.utility_bound(
-        options.pick((50,), (50, 200), sketch.COMPONENTS), draws=options.pick(10, 100, 1000), seed=options.seed
+        options.pick((50,), (50, 200), sketch.COMPONENTS),
+        draws=options.pick(10, 100, 1000),
+        seed=options.seed,
     )
     least, largest = (bound(row["factor"] for row in factors) for bound in (min, max))
     constants = [row["constant"] for row in utility]
     claims = (
-        PAPER.judged("figure-2-least", f"{shown(least)} to {shown(largest)} times", borne_out=least > 1),
         PAPER.judged(
-            "theorem-5-2", f"constant {shown(min(constants))} to {shown(max(constants))}", borne_out=max(constants) < 3
+            "figure-2-least",
+            f"{shown(least)} to {shown(largest)} times",
+            borne_out=least > 1,
+        ),
+        PAPER.judged(
+            "theorem-5-2",
+            f"constant {shown(min(constants))} to {shown(max(constants))}",
+            borne_out=max(constants) < 3,
         ),
     )
     columns = (
@@ -57,7 +67,12 @@ def figure_2(options: Options, progress: Progress) -> Part:
                 beside,
                 "Rows of norm 1, 10 columns, delta 1e-6: least possible error of the Gram matrix, Frobenius norm",
             ),
-            Table.of("utility", utility, measured, "Spectral error of the Gram matrix over seeded draws"),
+            Table.of(
+                "utility",
+                utility,
+                measured,
+                "Spectral error of the Gram matrix over seeded draws",
+            ),
         ),
         (
             Picture.of(
@@ -73,7 +88,9 @@ def figure_2(options: Options, progress: Progress) -> Part:
 
 def sketches(options: Options, progress: Progress) -> Part:
     """Ridges of the plain, the subsampled and the tested random projection; Figures 1, 3 and 4."""
-    epsilons = options.pick((1.0,), (0.5, 1.0, 2.0, 4.0), (0.25, 0.5, 1.0, 2.0, 4.0, 8.0))
+    epsilons = options.pick(
+        (1.0,), (0.5, 1.0, 2.0, 4.0), (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+    )
     rows: list[dict[str, Value]] = []
     for place, epsilon in enumerate(epsilons):
         progress(f"epsilon {epsilon:g}", place / len(epsilons))

@@ -9,11 +9,15 @@ from gaussveil.audit import audit
 from gaussveil.calibration.envelope import variance_for_pair
 from gaussveil.mechanisms.gp import ProcessSensitivity
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
-from gaussveil_studies.published.ndis_calibrated import published_process_sensitivity, published_variance
+from gaussveil_studies.published.ndis_calibrated import (
+    published_process_sensitivity,
+    published_variance,
+)
 from gaussveil_studies.study import Row
 
 CLAIMED = 1e-6
-OBSERVATION_VARIANCE, LABEL_BOUND = 1e-4, 1e-6
+OBSERVATION_VARIANCE = 1e-4
+LABEL_BOUND = 1e-6
 
 
 def posterior_pair(added: float) -> PrivacyLoss:

@@ -25,7 +25,9 @@ RESAMPLES = 200  # for the standard error of a quantile
 
 
 def improvement_factor(
-    epsilons: Iterable[float] = EPSILONS, components: Iterable[int] = COMPONENTS, delta: float = DELTA
+    epsilons: Iterable[float] = EPSILONS,
+    components: Iterable[int] = COMPONENTS,
+    delta: float = DELTA,
 ) -> list[Row]:
     """Figure 2: allowed leverage by the exact pair over the one that bounds on the least singular value allow.
 
@@ -63,14 +65,22 @@ def renyi_excess(epsilon: float, delta: float, components: int) -> float:
         loss = random_projection.sketch_loss(math.exp(log_excess), components)
         return max(
             _renyi_log_delta(pair.cumulant, epsilon, limit)
-            for pair, limit in ((loss, math.exp(-log_excess)), (loss.reversed(), math.inf))
+            for pair, limit in (
+                (loss, math.exp(-log_excess)),
+                (loss.reversed(), math.inf),
+            )
         )
 
-    low, high = math.log(random_projection.SMALLEST_EXCESS), math.log(random_projection.LARGEST_EXCESS)
-    return math.exp(float(brentq(lambda x: log_delta(x) - math.log(delta), low, high, xtol=1e-10)))
+    low = math.log(random_projection.SMALLEST_EXCESS)
+    high = math.log(random_projection.LARGEST_EXCESS)
+    return math.exp(
+        float(brentq(lambda x: log_delta(x) - math.log(delta), low, high, xtol=1e-10))
+    )
 
 
-def _renyi_log_delta(cumulant: Callable[[float], object], epsilon: float, limit: float) -> float:
+def _renyi_log_delta(
+    cumulant: Callable[[float], object], epsilon: float, limit: float
+) -> float:
     """min over s = alpha - 1 of K(s) - s epsilon + s log s - (1+s) log(1+s); K is finite below `limit`."""
     top = math.log(min(limit * (1 - 1e-9), 1e9))
 
@@ -83,11 +93,16 @@ def _renyi_log_delta(cumulant: Callable[[float], object], epsilon: float, limit:
             - (1 + order) * math.log1p(order)
         )
 
-    return min(0.0, float(minimize_scalar(bound, bounds=(top - 25, top), method="bounded").fun))
+    return min(
+        0.0, float(minimize_scalar(bound, bounds=(top - 25, top), method="bounded").fun)
+    )
 
 
 def other_calibrations(
-    epsilons: Iterable[float] = EPSILONS, components: Iterable[int] = COMPONENTS, delta: float = DELTA, size: int = 10
+    epsilons: Iterable[float] = EPSILONS,
+    components: Iterable[int] = COMPONENTS,
+    delta: float = DELTA,
+    size: int = 10,
 ) -> list[Row]:
     """Ridge by the exact pair, by Renyi divergences and as NDIS prints it; errors against the Gaussian mechanism.
 
@@ -98,9 +113,9 @@ def other_calibrations(
     for count in components:
         for epsilon in epsilons:
             excess = random_projection.approximate_excess(epsilon, delta, count)
-            exact, renyi = (
-                random_projection.tight_ridge(1.0, excess),
-                random_projection.tight_ridge(1.0, renyi_excess(epsilon, delta, count)),
+            exact = random_projection.tight_ridge(1.0, excess)
+            renyi = random_projection.tight_ridge(
+                1.0, renyi_excess(epsilon, delta, count)
             )
             rows.append(
                 {
@@ -111,7 +126,8 @@ def other_calibrations(
                     "ridge_printed": exact + 1.0,
                     "renyi_over_exact": renyi / exact,
                     "sketch_error": exact * math.sqrt(size * (size + 1) / count),
-                    "gaussian_error": math.sqrt(size * (size + 1) / 2) / mean_shift_for(epsilon, delta),
+                    "gaussian_error": math.sqrt(size * (size + 1) / 2)
+                    / mean_shift_for(epsilon, delta),
                 }
             )
     return rows
@@ -138,14 +154,20 @@ def utility_bound(
     table = []
     for count in components:
         generator = SeededGenerator(seed)
-        plan = PrivateSketch(epsilon=epsilon, delta=delta, row_norm=1.0, n_components=count).plan(size)
+        plan = PrivateSketch(
+            epsilon=epsilon, delta=delta, row_norm=1.0, n_components=count
+        ).plan(size)
         errors = []
         for _ in range(draws):
             matrix, ridge = plan.draw(gram, generator)
-            estimate = Sketch(matrix, ridge, 1.0, tuple(map(str, range(size)))).gram().value
+            estimate = (
+                Sketch(matrix, ridge, 1.0, tuple(map(str, range(size)))).gram().value
+            )
             errors.append(float(np.linalg.norm(estimate - truth, 2)))
         rate = (size + math.log(2 / failure)) / count
-        bound = (math.sqrt(rate) + rate) * (float(np.linalg.norm(truth, 2)) + plan.ridge)
+        bound = (math.sqrt(rate) + rate) * (
+            float(np.linalg.norm(truth, 2)) + plan.ridge
+        )
         quantile = float(np.quantile(errors, 1 - failure))
         resampled = np.random.default_rng(seed).choice(errors, size=(RESAMPLES, draws))
         table.append(
@@ -154,7 +176,9 @@ def utility_bound(
                 "ridge": plan.ridge,
                 "bound_per_constant": bound,
                 "error_quantile": quantile,
-                "quantile_error": float(np.std(np.quantile(resampled, 1 - failure, axis=1))),
+                "quantile_error": float(
+                    np.std(np.quantile(resampled, 1 - failure, axis=1))
+                ),
                 "constant": quantile / bound,
             }
         )

@@ -8,7 +8,16 @@ from gaussveil_studies.ndis import bounds, refutations
 from gaussveil_studies.ndis.figures import bounds_figure
 from gaussveil_studies.ndis.posterior_parts import posteriors
 from gaussveil_studies.ndis.projection_parts import figure_2, sketches
-from gaussveil_studies.study import Options, Paper, Part, Picture, Step, Study, Table, shown
+from gaussveil_studies.study import (
+    Options,
+    Paper,
+    Part,
+    Picture,
+    Step,
+    Study,
+    Table,
+    shown,
+)
 from gaussveil_studies.summaries import SUMMARIES
 
 PAPER = Paper("NDIS")
@@ -17,17 +26,28 @@ PAPER = Paper("NDIS")
 def _bounds(options: Options, progress: Progress) -> Part:
     """Exact curves against Lemma 2 and Theorem 4.2; Lemma 3 on random spectra."""
     epsilons = (0.1, 0.25, 0.5, 1.0)
-    rows, joint = bounds.lemma_2(epsilons), bounds.theorem_4_2(epsilons)
+    rows = bounds.lemma_2(epsilons)
+    joint = bounds.theorem_4_2(epsilons)
     progress("Lemma 3", 0.4)
     count = options.pick(40, 700, 5000)
     violations = bounds.lemma_3_violations(count, options.seed)
     looseness = max(row["two_steps"] / row["exact"] for row in joint)
     claims = (
         PAPER.judged(
-            "lemma-2", "holds at every epsilon", borne_out=all(row["narrow_wide"] <= row["lemma_2"] for row in rows)
+            "lemma-2",
+            "holds at every epsilon",
+            borne_out=all(row["narrow_wide"] <= row["lemma_2"] for row in rows),
         ),
-        PAPER.judged("lemma-3", f"{violations} violations in {count} random spectra", borne_out=violations == 0),
-        PAPER.judged("theorem-4-2", f"up to {shown(looseness)} times the exact delta", borne_out=looseness >= 1),
+        PAPER.judged(
+            "lemma-3",
+            f"{violations} violations in {count} random spectra",
+            borne_out=violations == 0,
+        ),
+        PAPER.judged(
+            "theorem-4-2",
+            f"up to {shown(looseness)} times the exact delta",
+            borne_out=looseness >= 1,
+        ),
     )
     return Part(
         "The exact spectrum against the paper's bounds",

@@ -24,9 +24,18 @@ from gaussveil_studies.published.ndis_calibrated import (
     published_variance,
 )
 
-EPSILON, DELTA = 1.0, 1e-5
-LOGISTIC = ((10, 1000, 1.0), (10, 1000, 10.0), (100, 10_000, 1.0))  # columns, records, regularization
-PROCESS = ((100, 1.0), (1, 1.0), (100, 0.01))  # records, bound of the labels; kernel and noise variance are 1
+EPSILON = 1.0
+DELTA = 1e-5
+LOGISTIC = (
+    (10, 1000, 1.0),
+    (10, 1000, 10.0),
+    (100, 10_000, 1.0),
+)  # columns, records, regularization
+PROCESS = (
+    (100, 1.0),
+    (1, 1.0),
+    (100, 0.01),
+)  # records, bound of the labels; kernel and noise variance are 1
 SMALLEST_DELTA = 1e-300
 Sensitivity = Callable[[float], tuple[float, float, float]]
 
@@ -49,7 +58,11 @@ class Variances:
 def logistic_variances(dimension: int, count: int, regularization: float) -> Variances:
     """Bayesian logistic regression (Proposition 7, corrections N5), with the number of records private."""
     printed = partial(
-        published_logistic_sensitivity, row_norm=1.0, regularization=regularization, count=count, dimension=dimension
+        published_logistic_sensitivity,
+        row_norm=1.0,
+        regularization=regularization,
+        count=count,
+        dimension=dimension,
     )
     sensitivity = LogisticSensitivity(1.0, regularization)
 
@@ -92,7 +105,12 @@ def process_variances(count: int, label_bound: float) -> Variances:
         _sound(printed, 1, as_printed),
         None,
         variance_for_envelope(sensitivity, 1, EPSILON, DELTA, wider="Y")[0],
-        math.exp(max(supremum(*sensitivity(as_printed), 1, EPSILON, wide_first=side)[1] for side in (True, False))),
+        math.exp(
+            max(
+                supremum(*sensitivity(as_printed), 1, EPSILON, wide_first=side)[1]
+                for side in (True, False)
+            )
+        ),
     )
 
 
@@ -107,9 +125,11 @@ def _sound(sensitivity: Sensitivity, rank: int, near: float) -> float:
 
     low = high = math.log(near)
     while log_gap(high) > 0:
-        low, high = high, high + 1.0
+        low = high
+        high = high + 1.0
     while log_gap(low) <= 0:
-        low, high = low - 1.0, low
+        high = low
+        low = low - 1.0
     variance = math.exp(float(brentq(log_gap, low, high, xtol=1e-4)))
     while _bound(sensitivity(variance), rank) > DELTA:
         variance *= 1 + 2e-4
@@ -118,4 +138,7 @@ def _sound(sensitivity: Sensitivity, rank: int, near: float) -> float:
 
 def _bound(sensitivity: tuple[float, float, float], rank: int) -> float:
     gap, log_ratio, _ = sensitivity
-    return max(mean_and_covariance_bound(gap, log_ratio, rank, EPSILON, larger=side) for side in (True, False))
+    return max(
+        mean_and_covariance_bound(gap, log_ratio, rank, EPSILON, larger=side)
+        for side in (True, False)
+    )

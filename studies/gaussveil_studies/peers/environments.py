@@ -52,7 +52,10 @@ class Peer:
         for command in _installation(home, python, self.requirements):
             done = _run(command, "", INSTALL_SECONDS)
             if isinstance(done, str) or done.returncode:
-                reason = done if isinstance(done, str) else last_line(done.stderr)
+                if isinstance(done, str):
+                    reason = done
+                else:
+                    reason = last_line(done.stderr)
                 raise MissingDependencyError(
                     f"the peer {self.name} cannot be installed ({reason}); "
                     f"install {' '.join(self.requirements)} into {home.name} by hand, or go without it"
@@ -81,27 +84,45 @@ class Peer:
 
 def _stamped(home: Path) -> str:
     stamp = home / ".installed"
-    return stamp.read_text(encoding="utf-8") if stamp.exists() else ""
+    if stamp.exists():
+        return stamp.read_text(encoding="utf-8")
+    return ""
 
 
 def _holds(home: Path, name: str) -> bool:
     wanted = f"{name.replace('-', '_')}-*.dist-info"
-    return (home / "bin" / "python").exists() and any(home.glob(f"lib/python*/site-packages/{wanted}"))
+    return (home / "bin" / "python").exists() and any(
+        home.glob(f"lib/python*/site-packages/{wanted}")
+    )
 
 
-def _installation(home: Path, python: Path, requirements: tuple[str, ...]) -> list[list[str]]:
+def _installation(
+    home: Path, python: Path, requirements: tuple[str, ...]
+) -> list[list[str]]:
     beside = Path(sys.executable).with_name("uv")
     uv = str(beside) if beside.exists() else shutil.which("uv")
     if uv is not None:
         make = [uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(home)]
-        return [make, [uv, "pip", "install", "--quiet", "--python", str(python), *requirements]]
+        return [
+            make,
+            [uv, "pip", "install", "--quiet", "--python", str(python), *requirements],
+        ]
     make = [sys.executable, "-m", "venv", "--clear", str(home)]
     return [make, [str(python), "-m", "pip", "install", "--quiet", *requirements]]
 
 
-def _run(command: list[str], text: str, seconds: int) -> subprocess.CompletedProcess[str] | str:
+def _run(
+    command: list[str], text: str, seconds: int
+) -> subprocess.CompletedProcess[str] | str:
     try:
-        return subprocess.run(command, input=text, capture_output=True, text=True, timeout=seconds, check=False)
+        return subprocess.run(
+            command,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return f"more than {seconds} s"
     except OSError as error:
@@ -111,7 +132,9 @@ def _run(command: list[str], text: str, seconds: int) -> subprocess.CompletedPro
 def last_line(text: str) -> str:
     """What a failed process said at the end."""
     lines = text.strip().splitlines()
-    return lines[-1][:160] if lines else "it said nothing"
+    if lines:
+        return lines[-1][:160]
+    return "it said nothing"
 
 
 def davies_tails(forms: list[dict[str, Any]]) -> dict[str, Any]:
@@ -119,14 +142,23 @@ def davies_tails(forms: list[dict[str, Any]]) -> dict[str, Any]:
     seconds; {"failed": why} where there are none.
     """
     if shutil.which("Rscript") is None:
-        return {"failed": "R is absent (Debian, Ubuntu: apt-get install r-cran-mgcv)", "absent": True}
-    lines = [" ".join(repr(float(x)) for x in (f["at"] - f["m"], f["s"], *f["w"], *f["l"])) for f in forms]
+        return {
+            "failed": "R is absent (Debian, Ubuntu: apt-get install r-cran-mgcv)",
+            "absent": True,
+        }
+    lines = [
+        " ".join(repr(float(x)) for x in (f["at"] - f["m"], f["s"], *f["w"], *f["l"]))
+        for f in forms
+    ]
     done = _run(["Rscript", "-e", _DAVIES], "\n".join(lines) + "\n", WAITING_SECONDS)
     if isinstance(done, str) or done.returncode:
         return {"failed": done if isinstance(done, str) else last_line(done.stderr)}
     *tails, seconds, version = done.stdout.split()
     # Where it fails without a warning mgcv answers 2: no probability, so no answer.
-    values = [float(tail) if tail not in {"NA", "NaN"} and 0.0 <= float(tail) <= 1.0 else None for tail in tails]
+    values = [
+        float(tail) if tail not in {"NA", "NaN"} and 0.0 <= float(tail) <= 1.0 else None
+        for tail in tails
+    ]
     return {"tails": values, "seconds": float(seconds), "version": version}
 
 

@@ -43,8 +43,14 @@ ACCOUNTANTS = {
     PRV_ACCOUNTANT: "prv_accountant_delta",
 }
 PROMISES = ((1.0, 1e-6), (5.0, 1e-17), (10.0, 9.8e-23))
-COMPOSITIONS = ((1.0, 1, 1.0), (30.0, 1000, 4.0), (1.0, 10_000, 5500.0))  # sigma, how many, epsilon
-SMALLEST_SURVEYED = 1e-9  # delta below it is beyond what a difference of two tails can hold
+COMPOSITIONS = (
+    (1.0, 1, 1.0),
+    (30.0, 1000, 4.0),
+    (1.0, 10_000, 5500.0),
+)  # sigma, how many, epsilon
+SMALLEST_SURVEYED = (
+    1e-9  # delta below it is beyond what a difference of two tails can hold
+)
 PAIRS = {
     "two variances near each other": ([0.1, -0.05], [0.4, 0.2], 0.5),
     "one variance doubled, d = 4": ([-1.0, 0.0, 0.0, 0.0], [0.3, 0.3, 0.0, 0.0], 1.0),
@@ -63,7 +69,9 @@ def install_peers(folder: Path) -> None:
 
 def peers_present() -> str:
     """Which peers a study would ask: what its results depend on besides our own code."""
-    found = [f"{peer.name}: {peer.interpreter(Path()) or 'absent'}" for peer in ALL_PEERS]
+    found = [
+        f"{peer.name}: {peer.interpreter(Path()) or 'absent'}" for peer in ALL_PEERS
+    ]
     return "\n".join([*found, f"R: {shutil.which('Rscript') or 'absent'}"])
 
 
@@ -81,26 +89,49 @@ class Calibration:
     verdict: str
 
 
-def calibrations(folder: Path = Path(), promises: Sequence[tuple[float, float]] = PROMISES) -> list[Calibration]:
+def calibrations(
+    folder: Path = Path(), promises: Sequence[tuple[float, float]] = PROMISES
+) -> list[Calibration]:
     """Every library's noise for every promise, audited; ours first."""
     rows = [
-        _audited("gaussveil", __version__, epsilon, delta, {"sigma": 1.0 / mean_shift_for(epsilon, delta)})
+        _audited(
+            "gaussveil",
+            __version__,
+            epsilon,
+            delta,
+            {"sigma": 1.0 / mean_shift_for(epsilon, delta)},
+        )
         for epsilon, delta in promises
     ]
     for peer, task in CALIBRATORS.items():
         for epsilon, delta in promises:
             answer = peer.ask(task, {"epsilon": epsilon, "delta": delta}, folder)
-            rows.append(_audited(peer.name, answer.get("version", ""), epsilon, delta, answer))
+            rows.append(
+                _audited(peer.name, answer.get("version", ""), epsilon, delta, answer)
+            )
     return rows
 
 
-def _audited(name: str, version: str, epsilon: float, delta: float, answer: dict[str, Any]) -> Calibration:
+def _audited(
+    name: str, version: str, epsilon: float, delta: float, answer: dict[str, Any]
+) -> Calibration:
     if "failed" in answer:
-        return Calibration(name, version, epsilon, delta, None, None, None, f"no answer: {answer['failed']}")
+        return Calibration(
+            name,
+            version,
+            epsilon,
+            delta,
+            None,
+            None,
+            None,
+            f"no answer: {answer['failed']}",
+        )
     sigma = float(answer["sigma"])
     found = audit(GaussianPair.mean_shift(1.0 / sigma), claim=(epsilon, delta))
     exact = found.findings[0].lower
-    return Calibration(name, version, epsilon, delta, sigma, exact, exact / delta, found.verdict)
+    return Calibration(
+        name, version, epsilon, delta, sigma, exact, exact / delta, found.verdict
+    )
 
 
 @dataclass(frozen=True)
@@ -117,14 +148,22 @@ class Composition:
     remark: str
 
 
-def compositions(folder: Path = Path(), cases: Sequence[tuple[float, int, float]] = COMPOSITIONS) -> list[Composition]:
+def compositions(
+    folder: Path = Path(), cases: Sequence[tuple[float, int, float]] = COMPOSITIONS
+) -> list[Composition]:
     """Every accountant on every case, ours first; one without an answer says why."""
     rows = []
     for sigma, count, epsilon in cases:
         exact, seconds = cpu_seconds(partial(_exact_delta, sigma, count, epsilon))
-        rows.append(Composition("gaussveil", sigma, count, epsilon, exact, 1.0, seconds, "exact"))
+        rows.append(
+            Composition(
+                "gaussveil", sigma, count, epsilon, exact, 1.0, seconds, "exact"
+            )
+        )
         for peer, task in ACCOUNTANTS.items():
-            answer = peer.ask(task, {"sigma": sigma, "count": count, "epsilon": epsilon}, folder)
+            answer = peer.ask(
+                task, {"sigma": sigma, "count": count, "epsilon": epsilon}, folder
+            )
             rows.append(_composed(peer.name, sigma, count, epsilon, exact, answer))
     return rows
 
@@ -134,14 +173,47 @@ def _exact_delta(sigma: float, count: int, epsilon: float) -> float:
     return float((loss**count if count > 1 else loss).dp_delta(epsilon))
 
 
-def _composed(name: str, sigma: float, count: int, epsilon: float, exact: float, answer: dict[str, Any]) -> Composition:
+def _composed(
+    name: str,
+    sigma: float,
+    count: int,
+    epsilon: float,
+    exact: float,
+    answer: dict[str, Any],
+) -> Composition:
     if "failed" in answer:
-        return Composition(name, sigma, count, epsilon, None, None, None, f"no answer: {answer['failed']}")
-    delta, seconds = float(answer["delta"]), float(answer["seconds"])
+        return Composition(
+            name,
+            sigma,
+            count,
+            epsilon,
+            None,
+            None,
+            None,
+            f"no answer: {answer['failed']}",
+        )
+    delta = float(answer["delta"])
+    seconds = float(answer["seconds"])
     if not 0.0 <= delta <= 1.0:
-        return Composition(name, sigma, count, epsilon, None, None, seconds, f"no probability: {delta:.3g}")
-    remark = "too small" if delta < exact * (1 - 1e-6) else "" if delta < 1.1 * exact else "too large"
-    return Composition(name, sigma, count, epsilon, delta, delta / exact, seconds, remark)
+        return Composition(
+            name,
+            sigma,
+            count,
+            epsilon,
+            None,
+            None,
+            seconds,
+            f"no probability: {delta:.3g}",
+        )
+    if delta < exact * (1 - 1e-6):
+        remark = "too small"
+    elif delta < 1.1 * exact:
+        remark = ""
+    else:
+        remark = "too large"
+    return Composition(
+        name, sigma, count, epsilon, delta, delta / exact, seconds, remark
+    )
 
 
 def cpu_seconds(call: Callable[[], Any]) -> tuple[Any, float]:
@@ -152,7 +224,9 @@ def cpu_seconds(call: Callable[[], Any]) -> tuple[Any, float]:
     return value, time.process_time() - start
 
 
-def quadratic_forms(folder: Path = Path(), count: int = len(PAIRS)) -> list[dict[str, Any]]:
+def quadratic_forms(
+    folder: Path = Path(), count: int = len(PAIRS)
+) -> list[dict[str, Any]]:
     """delta of two Gaussians as a difference of two tails, by gx2 and by Davies, beside a rigorous enclosure."""
     rows = []
     for name, (gap, shift, epsilon) in list(PAIRS.items())[:count]:
@@ -166,40 +240,75 @@ def quadratic_forms(folder: Path = Path(), count: int = len(PAIRS)) -> list[dict
             "lower": enclosure.lower,
             "upper": enclosure.upper,
         }
-        for peer, answer in (("gx2", GX2.ask("gx2_tails", {"forms": forms}, folder)), ("davies", davies_tails(forms))):
+        for peer, answer in (
+            ("gx2", GX2.ask("gx2_tails", {"forms": forms}, folder)),
+            ("davies", davies_tails(forms)),
+        ):
             row[peer] = _difference(answer, 0, epsilon)
         rows.append(row)
     return rows
 
 
-def survey(count: int, seed: int, folder: Path = Path(), epsilon: float = 1.0) -> list[dict[str, Any]]:
+def survey(
+    count: int, seed: int, folder: Path = Path(), epsilon: float = 1.0
+) -> list[dict[str, Any]]:
     """Seeded ordinary pairs in 2 to 12 dimensions: how often each method answers, errs by over 1 %, and its speed."""
     generator = np.random.default_rng(seed)
     pairs: list[PrivacyLoss] = []
     while len(pairs) < count:
         size = int(generator.integers(2, 13))
-        gap = -np.expm1(generator.choice([0.05, 0.3, 0.8]) * generator.normal(size=size))
-        pair = GaussianPair.from_reduced(gap, generator.choice([0.1, 0.5]) * generator.normal(size=size))
+        gap = -np.expm1(
+            generator.choice([0.05, 0.3, 0.8]) * generator.normal(size=size)
+        )
+        pair = GaussianPair.from_reduced(
+            gap, generator.choice([0.1, 0.5]) * generator.normal(size=size)
+        )
         if float(pair.delta(epsilon)) > SMALLEST_SURVEYED:
             pairs.append(pair)
-    truth = np.array([0.5 * (enclosed.lower + enclosed.upper) for enclosed in (p.enclose(epsilon) for p in pairs)])
+    truth = np.array(
+        [
+            0.5 * (enclosed.lower + enclosed.upper)
+            for enclosed in (p.enclose(epsilon) for p in pairs)
+        ]
+    )
     forms = [form for pair in pairs for form in chi_square_forms(pair, epsilon)]
     ours, seconds = cpu_seconds(lambda: [float(pair.delta(epsilon)) for pair in pairs])
     rows = [_surveyed("gaussveil", __version__, ours, truth, seconds)]
-    for name, answer in (("gx2", GX2.ask("gx2_tails", {"forms": forms}, folder)), ("Davies", davies_tails(forms))):
+    for name, answer in (
+        ("gx2", GX2.ask("gx2_tails", {"forms": forms}, folder)),
+        ("Davies", davies_tails(forms)),
+    ):
         if "failed" in answer:
             silent = dict.fromkeys(rows[0])
-            rows.append({**silent, "method": name, "version": "", "pairs": count, "remark": answer["failed"]})
+            rows.append(
+                {
+                    **silent,
+                    "method": name,
+                    "version": "",
+                    "pairs": count,
+                    "remark": answer["failed"],
+                }
+            )
             continue
         found = [_difference(answer, place, epsilon) for place in range(count)]
-        rows.append(_surveyed(name, answer["version"], found, truth, float(answer["seconds"])))
+        rows.append(
+            _surveyed(name, answer["version"], found, truth, float(answer["seconds"]))
+        )
     return rows
 
 
 def _surveyed(
-    name: str, version: str, found: Sequence[Any], truth: NDArray[np.float64], seconds: float
+    name: str,
+    version: str,
+    found: Sequence[Any],
+    truth: NDArray[np.float64],
+    seconds: float,
 ) -> dict[str, Any]:
-    errors = [abs(value - exact) / exact for value, exact in zip(found, truth) if isinstance(value, float)]
+    errors = [
+        abs(value - exact) / exact
+        for value, exact in zip(found, truth)
+        if isinstance(value, float)
+    ]
     return {
         "method": name,
         "version": version,
@@ -215,7 +324,8 @@ def _surveyed(
 
 def chi_square_forms(pair: PrivacyLoss, epsilon: float) -> list[dict[str, Any]]:
     """{L > epsilon} under X and under Y as upper tails of sum w (z + sqrt l)^2 + s z' + m (derived: docs/audit.md)."""
-    gap, shift = np.asarray(pair.variance_gap), np.sqrt(np.asarray(pair.energy))
+    gap = np.asarray(pair.variance_gap)
+    shift = np.sqrt(np.asarray(pair.energy))
     ratio = 1.0 - gap
     start = -0.5 * float(np.sum(np.log(ratio)))
     equal = gap == 0.0
@@ -224,7 +334,8 @@ def chi_square_forms(pair: PrivacyLoss, epsilon: float) -> list[dict[str, Any]]:
         (-gap / 2, np.sqrt(ratio) * shift, shift**2 / 2),
         (-gap / (2 * ratio), shift / ratio, -(shift**2) / (2 * ratio)),
     ):
-        weight, line = quadratic[~equal], straight[~equal]
+        weight = quadratic[~equal]
+        line = straight[~equal]
         centre = line / (2 * weight)
         forms.append(
             {
@@ -233,7 +344,9 @@ def chi_square_forms(pair: PrivacyLoss, epsilon: float) -> list[dict[str, Any]]:
                 "k": [1] * len(weight),
                 "l": (centre**2).tolist(),
                 "s": float(np.sqrt(np.sum(straight[equal] ** 2))),
-                "m": start + float(np.sum(constant)) - float(np.sum(weight * centre**2)),
+                "m": start
+                + float(np.sum(constant))
+                - float(np.sum(weight * centre**2)),
             }
         )
     return forms
@@ -244,4 +357,6 @@ def _difference(answer: dict[str, Any], place: int, epsilon: float) -> Any:
     if "failed" in answer:
         return answer["failed"]
     under_x, under_y = answer["tails"][2 * place : 2 * place + 2]
-    return None if under_x is None or under_y is None else under_x - float(np.exp(epsilon)) * under_y
+    if under_x is None or under_y is None:
+        return None
+    return under_x - float(np.exp(epsilon)) * under_y

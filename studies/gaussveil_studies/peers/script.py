@@ -15,14 +15,18 @@ from typing import Any
 
 QUICK_SECONDS = 10.0
 ANSWER_SECONDS = 60  # of CPU time
-ANSWER_BYTES = 4 << 30  # of address space: some grids would take all memory of the machine
+ANSWER_BYTES = (
+    4 << 30
+)  # of address space: some grids would take all memory of the machine
 
 
 def diffprivlib_sigma(case: dict[str, Any]) -> dict[str, Any]:
     """Calibrate by diffprivlib's GaussianAnalytic at sensitivity 1."""
     from diffprivlib.mechanisms import GaussianAnalytic  # type: ignore[import-not-found, unused-ignore]
 
-    mechanism = GaussianAnalytic(epsilon=case["epsilon"], delta=case["delta"], sensitivity=1)
+    mechanism = GaussianAnalytic(
+        epsilon=case["epsilon"], delta=case["delta"], sensitivity=1
+    )
     return {"sigma": float(mechanism._scale), "version": version("diffprivlib")}
 
 
@@ -33,7 +37,9 @@ def autodp_sigma(case: dict[str, Any]) -> dict[str, Any]:
 
     from autodp.calibrator_zoo import ana_gaussian_calibrator  # type: ignore[import-not-found, unused-ignore] # isort: skip
 
-    mechanism = ana_gaussian_calibrator()(GaussianMechanism, case["epsilon"], case["delta"])
+    mechanism = ana_gaussian_calibrator()(
+        GaussianMechanism, case["epsilon"], case["delta"]
+    )
     return {"sigma": float(mechanism.params["sigma"]), "version": version("autodp")}
 
 
@@ -42,7 +48,10 @@ def dp_accounting_sigma(case: dict[str, Any]) -> dict[str, Any]:
     from dp_accounting.pld import accountant, common
 
     goal = common.DifferentialPrivacyParameters(case["epsilon"], case["delta"])
-    return {"sigma": float(accountant.get_smallest_gaussian_noise(goal, 1, 1)), "version": version("dp-accounting")}
+    return {
+        "sigma": float(accountant.get_smallest_gaussian_noise(goal, 1, 1)),
+        "version": version("dp-accounting"),
+    }
 
 
 def opendp_sigma(case: dict[str, Any]) -> dict[str, Any]:
@@ -50,13 +59,22 @@ def opendp_sigma(case: dict[str, Any]) -> dict[str, Any]:
     import opendp.prelude as dp  # type: ignore[import-not-found, unused-ignore]
 
     dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=1), dp.l2_distance(T=float)
+    space = (
+        dp.vector_domain(dp.atom_domain(T=float, nan=False), size=1),
+        dp.l2_distance(T=float),
+    )
 
     def measurement(scale: float) -> Any:
-        return dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=scale)), case["delta"])
+        return dp.c.make_fix_delta(
+            dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=scale)),
+            case["delta"],
+        )
 
     goal = (float(case["epsilon"]), case["delta"])
-    return {"sigma": float(dp.binary_search_param(measurement, 1.0, goal, T=float)), "version": version("opendp")}
+    return {
+        "sigma": float(dp.binary_search_param(measurement, 1.0, goal, T=float)),
+        "version": version("opendp"),
+    }
 
 
 def dp_accounting_delta(case: dict[str, Any]) -> dict[str, Any]:
@@ -64,8 +82,14 @@ def dp_accounting_delta(case: dict[str, Any]) -> dict[str, Any]:
     from dp_accounting.pld import privacy_loss_distribution
 
     one = privacy_loss_distribution.from_gaussian_mechanism(case["sigma"])
-    composed = one.self_compose(case["count"]) if case["count"] > 1 else one
-    return {"delta": float(composed.get_delta_for_epsilon(case["epsilon"])), "version": version("dp-accounting")}
+    if case["count"] > 1:
+        composed = one.self_compose(case["count"])
+    else:
+        composed = one
+    return {
+        "delta": float(composed.get_delta_for_epsilon(case["epsilon"])),
+        "version": version("dp-accounting"),
+    }
 
 
 def autodp_delta(case: dict[str, Any]) -> dict[str, Any]:
@@ -74,8 +98,13 @@ def autodp_delta(case: dict[str, Any]) -> dict[str, Any]:
 
     from autodp.transformer_zoo import ComposeAFA  # type: ignore[import-not-found, unused-ignore] # isort: skip
 
-    composed = ComposeAFA()([GaussianMechanism(case["sigma"], phi_off=False)], [case["count"]])
-    return {"delta": float(composed.approx_delta(case["epsilon"])), "version": version("autodp")}
+    composed = ComposeAFA()(
+        [GaussianMechanism(case["sigma"], phi_off=False)], [case["count"]]
+    )
+    return {
+        "delta": float(composed.approx_delta(case["epsilon"])),
+        "version": version("autodp"),
+    }
 
 
 def prv_accountant_delta(case: dict[str, Any]) -> dict[str, Any]:
@@ -85,9 +114,15 @@ def prv_accountant_delta(case: dict[str, Any]) -> dict[str, Any]:
 
     counts = [case["count"]]
     accountant = PRVAccountant(
-        [GaussianMechanism(case["sigma"])], eps_error=0.01, delta_error=1e-12, max_self_compositions=counts
+        [GaussianMechanism(case["sigma"])],
+        eps_error=0.01,
+        delta_error=1e-12,
+        max_self_compositions=counts,
     )
-    return {"delta": float(accountant.compute_delta(case["epsilon"], counts)[2]), "version": version("prv-accountant")}
+    return {
+        "delta": float(accountant.compute_delta(case["epsilon"], counts)[2]),
+        "version": version("prv-accountant"),
+    }
 
 
 def gx2_tails(case: dict[str, Any]) -> dict[str, Any]:
@@ -97,7 +132,19 @@ def gx2_tails(case: dict[str, Any]) -> dict[str, Any]:
     tails: list[float | None] = []
     for form in case["forms"]:
         try:
-            tails.append(float(cdf(form["at"], form["w"], form["k"], form["l"], form["s"], form["m"], side="upper")))
+            tails.append(
+                float(
+                    cdf(
+                        form["at"],
+                        form["w"],
+                        form["k"],
+                        form["l"],
+                        form["s"],
+                        form["m"],
+                        side="upper",
+                    )
+                )
+            )
         except (ValueError, ArithmeticError, IndexError):
             tails.append(None)
     return {"tails": tails, "version": version("gx2")}
@@ -135,4 +182,6 @@ if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_CPU, (ANSWER_SECONDS, ANSWER_SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_AS, (ANSWER_BYTES, ANSWER_BYTES))
     question = json.load(sys.stdin)
-    sys.stdout.write("\n" + json.dumps(timed(question["task"], question["case"])) + "\n")
+    sys.stdout.write(
+        "\n" + json.dumps(timed(question["task"], question["case"])) + "\n"
+    )

@@ -11,7 +11,18 @@ from gaussveil.figure_style import INK, SERIES, drawing, legend_above
 from gaussveil.typing import Progress
 from gaussveil_studies.peers import questions
 from gaussveil_studies.peers.environments import Peer
-from gaussveil_studies.study import Claim, Options, Part, Picture, Step, Study, Table, Verdict, judged, shown
+from gaussveil_studies.study import (
+    Claim,
+    Options,
+    Part,
+    Picture,
+    Step,
+    Study,
+    Table,
+    Verdict,
+    judged,
+    shown,
+)
 from gaussveil_studies.summaries import SUMMARIES
 
 
@@ -19,10 +30,13 @@ def promises(options: Options, progress: Progress) -> Part:
     """Noise calibrated by each library, audited exactly."""
     progress("calibrating", 0.1)
     rows = questions.calibrations(
-        promises=options.pick(questions.PROMISES[1:2], questions.PROMISES, questions.PROMISES)
+        promises=options.pick(
+            questions.PROMISES[1:2], questions.PROMISES, questions.PROMISES
+        )
     )
     claims = [
-        _calibration_claim(name, [row for row in rows if row.peer == name]) for name in _names(questions.CALIBRATORS)
+        _calibration_claim(name, [row for row in rows if row.peer == name])
+        for name in _names(questions.CALIBRATORS)
     ]
     columns = (
         "peer: library; version; epsilon; delta; sigma; exact_delta: exact delta; times_too_much: times the promise; "
@@ -52,7 +66,14 @@ def _calibration_claim(name: str, rows: Sequence[questions.Calibration]) -> Clai
     text = f"{name} calibrates Gaussian noise that keeps its promise"
     answered = [row for row in rows if row.times_too_much is not None]
     if not answered:
-        return Claim(f"calibration-{name}", text, "delta kept", "", Verdict.NOT_SHOWN, rows[0].verdict)
+        return Claim(
+            f"calibration-{name}",
+            text,
+            "delta kept",
+            "",
+            Verdict.NOT_SHOWN,
+            rows[0].verdict,
+        )
     worst = max(answered, key=lambda row: row.times_too_much or 0.0)
     times = worst.times_too_much or 0.0
     at = f"at epsilon {worst.epsilon:g}, delta {worst.delta:g}"
@@ -72,8 +93,14 @@ def _promises_figure(rows: Sequence[questions.Calibration]) -> Figure:
     points = sorted({(row.epsilon, row.delta) for row in rows})
     with drawing(6.4, 0.45 * len(names) + 1.1) as (figure, axes):
         for index, (epsilon, delta) in enumerate(points):
-            own = [row for row in rows if (row.epsilon, row.delta) == (epsilon, delta) and row.times_too_much]
-            aside = 0.2 * (index - (len(points) - 1) / 2)  # points that agree stay visible
+            own = [
+                row
+                for row in rows
+                if (row.epsilon, row.delta) == (epsilon, delta) and row.times_too_much
+            ]
+            aside = 0.2 * (
+                index - (len(points) - 1) / 2
+            )  # points that agree stay visible
             heights = [len(names) - 1 - names.index(row.peer) - aside for row in own]
             axes.plot(
                 [row.times_too_much or 1.0 for row in own],
@@ -99,14 +126,17 @@ def accountants(options: Options, progress: Progress) -> Part:
     """Composed Gaussians, where the closed form is known."""
     progress("composing", 0.1)
     rows = questions.compositions(
-        cases=options.pick(questions.COMPOSITIONS[:1], questions.COMPOSITIONS, questions.COMPOSITIONS)
+        cases=options.pick(
+            questions.COMPOSITIONS[:1], questions.COMPOSITIONS, questions.COMPOSITIONS
+        )
     )
     claims = [
         _accountant_claim(name, [row for row in rows if row.peer == name], rows)
         for name in _names(questions.ACCOUNTANTS)
     ]
     columns = (
-        "peer: library; sigma; count: composed; epsilon; delta; over_exact: over exact; seconds: CPU seconds; remark"
+        "peer: library; sigma; count: composed; epsilon; delta; "
+        "over_exact: over exact; seconds: CPU seconds; remark"
     )
     return Part(
         "Accountants on composed Gaussian mechanisms",
@@ -121,15 +151,30 @@ def accountants(options: Options, progress: Progress) -> Part:
 
 
 def _accountant_claim(
-    name: str, rows: Sequence[questions.Composition], everything: Sequence[questions.Composition]
+    name: str,
+    rows: Sequence[questions.Composition],
+    everything: Sequence[questions.Composition],
 ) -> Claim:
     text = f"{name} composes Gaussian mechanisms soundly and closely"
     if all("absent" in row.remark for row in rows):
-        return Claim(f"accountant-{name}", text, "delta", "", Verdict.NOT_SHOWN, rows[0].remark)
-    exact = {(row.sigma, row.count): row.seconds or 0.0 for row in everything if row.peer == "gaussveil"}
-    ratios = [row.seconds / max(exact[row.sigma, row.count], 1e-6) for row in rows if row.seconds is not None]
+        return Claim(
+            f"accountant-{name}", text, "delta", "", Verdict.NOT_SHOWN, rows[0].remark
+        )
+    exact = {
+        (row.sigma, row.count): row.seconds or 0.0
+        for row in everything
+        if row.peer == "gaussveil"
+    }
+    ratios = [
+        row.seconds / max(exact[row.sigma, row.count], 1e-6)
+        for row in rows
+        if row.seconds is not None
+    ]
     failures = [row for row in rows if row.over_exact is None]
-    loose = max((row.over_exact for row in rows if row.over_exact is not None), default=float("nan"))
+    loose = max(
+        (row.over_exact for row in rows if row.over_exact is not None),
+        default=float("nan"),
+    )
     low = any(row.remark == "too small" for row in rows)
     return judged(
         f"accountant-{name}",
@@ -141,7 +186,13 @@ def _accountant_claim(
         because="; ".join(
             [f"{row.count} composed: {row.remark}" for row in failures]
             + (["a delta below the exact one"] if low else [])
-            + ([f"{shown(min(ratios), 2)} to {shown(max(ratios), 2)} times our CPU time"] if ratios else [])
+            + (
+                [
+                    f"{shown(min(ratios), 2)} to {shown(max(ratios), 2)} times our CPU time"
+                ]
+                if ratios
+                else []
+            )
         ),
     )
 
@@ -154,11 +205,15 @@ def distributions(options: Options, progress: Progress) -> Part:
     surveyed = questions.survey(options.pick(4, 40, 200), options.seed)
     claims = []
     for row in surveyed[1:]:
-        key, text = f"forms-{str(row['method']).lower()}", f"{row['method']} gives delta from two quadratic forms"
+        key = f"forms-{str(row['method']).lower()}"
+        text = f"{row['method']} gives delta from two quadratic forms"
         if row["answered"] is None:
-            claims.append(Claim(key, text, "delta", "", Verdict.NOT_SHOWN, str(row["remark"])))
+            claims.append(
+                Claim(key, text, "delta", "", Verdict.NOT_SHOWN, str(row["remark"]))
+            )
             continue
-        wrong, silent = int(row["wrong"]), int(row["pairs"]) - int(row["answered"])
+        wrong = int(row["wrong"])
+        silent = int(row["pairs"]) - int(row["answered"])
         claims.append(
             judged(
                 key,
@@ -182,7 +237,10 @@ def distributions(options: Options, progress: Progress) -> Part:
             "delta as a difference of two tail probabilities of generalised chi-squares: what one does without an "
             "exact spectrum. The truth is a rigorous enclosure.",
         ),
-        (Table.of("named", rows, named), Table.of("survey", surveyed, overall, "Seeded ordinary pairs, d = 2 to 12")),
+        (
+            Table.of("named", rows, named),
+            Table.of("survey", surveyed, overall, "Seeded ordinary pairs, d = 2 to 12"),
+        ),
         (),
         tuple(claims),
     )
@@ -197,8 +255,20 @@ STUDY = Study(
     "Beside other privacy libraries",
     SUMMARIES["peers"],
     (
-        Step("promises", "calibrations", promises, surroundings=questions.peers_present),
-        Step("accountants", "accountants", accountants, surroundings=questions.peers_present),
-        Step("distributions", "quadratic forms", distributions, surroundings=questions.peers_present),
+        Step(
+            "promises", "calibrations", promises, surroundings=questions.peers_present
+        ),
+        Step(
+            "accountants",
+            "accountants",
+            accountants,
+            surroundings=questions.peers_present,
+        ),
+        Step(
+            "distributions",
+            "quadratic forms",
+            distributions,
+            surroundings=questions.peers_present,
+        ),
     ),
 )

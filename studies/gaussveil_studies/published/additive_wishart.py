@@ -19,7 +19,9 @@ def wishart_rate(count: int, epsilon: float) -> float:
     return 2.0 * count * epsilon / 3.0
 
 
-def additive_wishart(covariance: Any, rate: float, generator: np.random.Generator, draws: int = 1) -> Floats:
+def additive_wishart(
+    covariance: Any, rate: float, generator: np.random.Generator, draws: int = 1
+) -> Floats:
     """Draw covariance + W with W ~ Wishart(I/rate, d+1), `draws` times (GMM eq. (6))."""
     centre = np.asarray(covariance, dtype=np.float64)
     size = len(centre)

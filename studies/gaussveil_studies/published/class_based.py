@@ -40,7 +40,12 @@ class Descent:
 
 
 def algorithm_1(
-    means: ArrayLike, covariances: ArrayLike, edges: ArrayLike, rho: float, *, repaired: bool = False
+    means: ArrayLike,
+    covariances: ArrayLike,
+    edges: ArrayLike,
+    rho: float,
+    *,
+    repaired: bool = False,
 ) -> Floats:
     """Noise covariances of trace k rho (the reading of (44); (50) and sigma^2 = rho/k mean trace rho, K3).
 
@@ -50,47 +55,86 @@ def algorithm_1(
 
 
 def descent(
-    means: ArrayLike, covariances: ArrayLike, edges: ArrayLike, rho: float, *, repaired: bool = False
+    means: ArrayLike,
+    covariances: ArrayLike,
+    edges: ArrayLike,
+    rho: float,
+    *,
+    repaired: bool = False,
 ) -> Descent:
     """Algorithm 1 with what became of its surrogate."""
-    centres, spreads = np.asarray(means, dtype=np.float64), np.asarray(covariances, dtype=np.float64)
+    centres = np.asarray(means, dtype=np.float64)
+    spreads = np.asarray(covariances, dtype=np.float64)
     if centres.ndim != 2 or spreads.shape != (*centres.shape, centres.shape[1]):
-        raise ShapeError(f"means and covariances must be (n, k) and (n, k, k). Got {centres.shape}, {spreads.shape}.")
+        raise ShapeError(
+            f"means and covariances must be (n, k) and (n, k, k). Got {centres.shape}, {spreads.shape}."
+        )
     checks.positive("rho", rho)
     size = centres.shape[1]
     pairs = np.asarray(edges, dtype=np.intp)
     ordered = np.concatenate([pairs, pairs[:, ::-1]])
-    inverses: Floats = np.asarray(np.linalg.inv(spreads + rho * np.eye(size)), dtype=np.float64)
+    inverses: Floats = np.asarray(
+        np.linalg.inv(spreads + rho * np.eye(size)), dtype=np.float64
+    )
     white = float(np.max(surrogates(centres, inverses, ordered)))
     steps = 0
     while steps < ITERATIONS:
         first, second = ordered[int(np.argmax(surrogates(centres, inverses, ordered)))]
-        moved = (_backtracked if repaired else _printed)(centres, inverses, ordered, int(first), int(second))
+        moved = (_backtracked if repaired else _printed)(
+            centres, inverses, ordered, int(first), int(second)
+        )
         if moved is None:
             break
         inverses = moved
         steps += 1
     noise = _to_budget(np.linalg.inv(inverses) - spreads, size * rho)
     descended = float(np.max(surrogates(centres, inverses, ordered)))
-    scaled = float(np.max(surrogates(centres, np.asarray(np.linalg.inv(spreads + noise), dtype=np.float64), ordered)))
+    scaled = float(
+        np.max(
+            surrogates(
+                centres,
+                np.asarray(np.linalg.inv(spreads + noise), dtype=np.float64),
+                ordered,
+            )
+        )
+    )
     return Descent(noise, steps, white, descended, scaled)
 
 
 def surrogates(centres: Floats, inverses: Floats, ordered: NDArray[np.intp]) -> Floats:
     """g_XY of eq. (46) for ordered edges (X, Y)."""
-    first, second = ordered[:, 0], ordered[:, 1]
+    first = ordered[:, 0]
+    second = ordered[:, 1]
     gaps = centres[second] - centres[first]
     logs = np.linalg.slogdet(inverses)[1]
-    return np.asarray(np.einsum("ei,eij,ej->e", gaps, inverses[second], gaps) - logs[second] + logs[first])
+    return np.asarray(
+        np.einsum("ei,eij,ej->e", gaps, inverses[second], gaps)
+        - logs[second]
+        + logs[first]
+    )
 
 
-def _printed(centres: Floats, inverses: Floats, ordered: NDArray[np.intp], first: int, second: int) -> Floats | None:
+def _printed(
+    centres: Floats,
+    inverses: Floats,
+    ordered: NDArray[np.intp],
+    first: int,
+    second: int,
+) -> Floats | None:
     """The update (48) of A_X with the step of Lemma 2, or None where that step is 0."""
     step = lemma_2_step(centres, inverses, ordered, first, second)
-    return None if step <= 0 else _updated(centres, inverses, first, second, first, step)
+    if step <= 0:
+        return None
+    return _updated(centres, inverses, first, second, first, step)
 
 
-def lemma_2_step(centres: Floats, inverses: Floats, ordered: NDArray[np.intp], first: int, second: int) -> float:
+def lemma_2_step(
+    centres: Floats,
+    inverses: Floats,
+    ordered: NDArray[np.intp],
+    first: int,
+    second: int,
+) -> float:
     """The largest step that (51) and (52) allow for the worst pair (X, Y) = (first, second)."""
     logs = np.linalg.slogdet(inverses)[1]
     own = np.linalg.inv(inverses[first])
@@ -99,15 +143,23 @@ def lemma_2_step(centres: Floats, inverses: Floats, ordered: NDArray[np.intp], f
         gap = centres[first] - centres[other]
         square = float(np.trace(own @ own))
         beside = float(gap @ own @ gap)
-        at_first, at_other = float(gap @ inverses[first] @ gap), float(gap @ inverses[other] @ gap)
+        at_first = float(gap @ inverses[first] @ gap)
+        at_other = float(gap @ inverses[other] @ gap)
         swing = logs[other] + logs[second] - 2 * logs[first]
         steps.append((at_first - at_other + swing) / (square - beside))
-        steps.append((at_first + logs[first] - logs[other]) / (beside - square - float(gap @ gap) ** 2))
+        steps.append(
+            (at_first + logs[first] - logs[other])
+            / (beside - square - float(gap @ gap) ** 2)
+        )
     return float(max(0.0, min(*steps, FIRST_STEP)))
 
 
 def _backtracked(
-    centres: Floats, inverses: Floats, ordered: NDArray[np.intp], first: int, second: int
+    centres: Floats,
+    inverses: Floats,
+    ordered: NDArray[np.intp],
+    first: int,
+    second: int,
 ) -> Floats | None:
     """Steps on A_X and A_Y along the gradient, halved until the worst surrogate falls; None where none does."""
     before = float(np.max(surrogates(centres, inverses, ordered)))
@@ -115,17 +167,24 @@ def _backtracked(
         step = FIRST_STEP
         while step > SHORTEST_STEP:
             moved = _updated(centres, inverses, first, second, label, step)
-            if float(np.max(surrogates(centres, moved, ordered))) < before - 1e-9 * abs(before):
+            if float(np.max(surrogates(centres, moved, ordered))) < before - 1e-9 * abs(
+                before
+            ):
                 return moved
             step /= 2
     return None
 
 
-def _updated(centres: Floats, inverses: Floats, first: int, second: int, label: int, step: float) -> Floats:
+def _updated(
+    centres: Floats, inverses: Floats, first: int, second: int, label: int, step: float
+) -> Floats:
     gap = centres[second] - centres[first]
     inverse = np.linalg.inv(inverses[label])
     # the paper prints one gradient for both; g falls with A_Y along vv' - A_Y^-1 and with A_X along its inverse alone
-    slope = np.outer(gap, gap) - inverse if label == second else inverse
+    if label == second:
+        slope = np.outer(gap, gap) - inverse
+    else:
+        slope = inverse
     values, axes = np.linalg.eigh(inverses[label] - step * slope)
     moved = inverses.copy()
     moved[label] = (axes * np.maximum(values, LEAST_EIGENVALUE)) @ axes.T
@@ -138,5 +197,7 @@ def _to_budget(excess: Floats, trace: float) -> Floats:
     values = np.maximum(values, 0.0)
     total = values.sum(axis=1, keepdims=True)
     flat = np.full_like(values, trace / values.shape[1])
-    scaled = np.where(total > 0, values * (trace / np.where(total > 0, total, math.inf)), flat)
+    scaled = np.where(
+        total > 0, values * (trace / np.where(total > 0, total, math.inf)), flat
+    )
     return np.asarray((axes * scaled[:, None, :]) @ axes.transpose(0, 2, 1))

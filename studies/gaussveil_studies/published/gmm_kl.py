@@ -46,7 +46,12 @@ class PrintedDesign:
 
 
 def printed_design(
-    rows: Floats, codes: Integers, classes: int, epsilon: float, delta: float, shapes: Floats | None = None
+    rows: Floats,
+    codes: Integers,
+    classes: int,
+    epsilon: float,
+    delta: float,
+    shapes: Floats | None = None,
 ) -> PrintedDesign:
     """Algorithm 1, lines 2 to 11. The alternation stands still after one pass (G-e), so one pass is all there is.
 
@@ -59,32 +64,50 @@ def printed_design(
     precisions = (precisions + np.swapaxes(precisions, 1, 2)) / 2
     traces = np.trace(precisions, axis1=1, axis2=2)
     weight_epsilon = epsilon / 3
-    caps = np.array([wishart_rate(int(count), epsilon - weight_epsilon - epsilon / 3) for count in counts])
+    caps = np.array(
+        [
+            wishart_rate(int(count), epsilon - weight_epsilon - epsilon / 3)
+            for count in counts
+        ]
+    )
     rates = np.minimum((d + 1) / d * traces, caps)  # (22)
     mean_epsilons = epsilon - weight_epsilon - 3 * rates / (2 * counts)
     scales = 2 * math.log(2 / delta) / mean_epsilons**2
-    noises = scales[:, None, None] * (noise_shapes(rows, codes, weighted=True) if shapes is None else shapes)  # (23)
-    costs = d * np.log(rates) + (d + 1) / rates * traces + np.einsum("kij,kji->k", precisions, noises)
+    noises = scales[:, None, None] * (
+        noise_shapes(rows, codes, weighted=True) if shapes is None else shapes
+    )  # (23)
+    costs = (
+        d * np.log(rates)
+        + (d + 1) / rates * traces
+        + np.einsum("kij,kji->k", precisions, noises)
+    )
     choices = _neighbouring_weights(weights, size)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where(choices > 0, np.log(choices / weights), 0.0)
     objective = np.sum(choices * (logs + costs / 2), axis=1)  # (12)
     others = len(choices) - 1
     printed = np.where(
-        objective >= 0, 1 / (1 + others * math.exp(weight_epsilon)), 1 / (1 + others * math.exp(-weight_epsilon))
+        objective >= 0,
+        1 / (1 + others * math.exp(weight_epsilon)),
+        1 / (1 + others * math.exp(-weight_epsilon)),
     )  # (26)
     mass = float(printed.sum())
-    return PrintedDesign(weight_epsilon, mean_epsilons, rates, noises, choices, printed / mass, mass)
+    return PrintedDesign(
+        weight_epsilon, mean_epsilons, rates, noises, choices, printed / mass, mass
+    )
 
 
 def mean_steps(rows: Floats, codes: Integers, k: int, *, into: bool = True) -> Floats:
     """How one changed label moves the mean of class k: all changes, as (23) and Lemma 1 have it, or, as (10) has it,
     without those into the class.
     """
-    own, others = rows[codes == k], rows[codes != k]
+    own = rows[codes == k]
+    others = rows[codes != k]
     mean = own.mean(axis=0)
     steps = (own - mean) / max(len(own) - 1, 1)
-    return np.concatenate([steps, (others - mean) / (len(own) + 1)]) if into else np.asarray(steps)
+    if into:
+        return np.concatenate([steps, (others - mean) / (len(own) + 1)])
+    return np.asarray(steps)
 
 
 def noise_shapes(rows: Floats, codes: Integers, *, weighted: bool) -> Floats:
@@ -94,23 +117,37 @@ def noise_shapes(rows: Floats, codes: Integers, *, weighted: bool) -> Floats:
     found = []
     for k in range(int(codes.max()) + 1):
         spread: Floats = np.cov(rows[codes == k].T)
-        precision = np.linalg.inv(np.atleast_2d(spread)) if weighted else np.eye(rows.shape[1])
+        if weighted:
+            precision = np.linalg.inv(np.atleast_2d(spread))
+        else:
+            precision = np.eye(rows.shape[1])
         weight = (precision + precision.T) / 2
-        found.append(covering_ellipsoid(mean_steps(rows, codes, k), weight, 1e-6).covariance)
+        found.append(
+            covering_ellipsoid(mean_steps(rows, codes, k), weight, 1e-6).covariance
+        )
     return np.stack(found)
 
 
 def draw_printed(
-    rows: Floats, codes: Integers, classes: int, design: PrintedDesign, generator: np.random.Generator
+    rows: Floats,
+    codes: Integers,
+    classes: int,
+    design: PrintedDesign,
+    generator: np.random.Generator,
 ) -> Parameters:
     """Algorithm 1, line 12: Gaussian noise on means, Wishart noise on covariances (5)-(6), neighbouring weights."""
     _, means, covariances = empirical_parameters(rows, codes, classes)
     factors = np.linalg.cholesky(design.mean_covariances)
     noisy = means + (factors @ generator.normal(size=(*means.shape, 1)))[..., 0]
     widened = np.concatenate(
-        [additive_wishart(one, rate, generator) for one, rate in zip(covariances, design.wishart_rates)]
+        [
+            additive_wishart(one, rate, generator)
+            for one, rate in zip(covariances, design.wishart_rates)
+        ]
     )
-    chosen = design.weight_choices[generator.choice(len(design.weight_choices), p=design.weight_probabilities)]
+    chosen = design.weight_choices[
+        generator.choice(len(design.weight_choices), p=design.weight_probabilities)
+    ]
     return chosen, noisy, widened
 
 
@@ -133,10 +170,20 @@ def draw_independent(
     size, d = rows.shape
     counts = np.bincount(codes, minlength=classes)
     share = epsilon / 3
-    l2 = np.array([math.sqrt(2) / size, *(2 * radius / counts), *(4 * radius**2 / counts)])
-    l1 = l2 * np.array([math.sqrt(2), *([math.sqrt(d)] * classes), *([float(d)] * classes)])
-    scales = l1 / share if law == "laplace" else l2 * math.sqrt(2 * math.log(1.25 / delta)) / share
-    draw = generator.laplace if law == "laplace" else generator.normal
+    l2 = np.array(
+        [math.sqrt(2) / size, *(2 * radius / counts), *(4 * radius**2 / counts)]
+    )
+    l1 = l2 * np.array(
+        [math.sqrt(2), *([math.sqrt(d)] * classes), *([float(d)] * classes)]
+    )
+    if law == "laplace":
+        scales = l1 / share
+    else:
+        scales = l2 * math.sqrt(2 * math.log(1.25 / delta)) / share
+    if law == "laplace":
+        draw = generator.laplace
+    else:
+        draw = generator.normal
     noisy_weights = np.maximum(weights + draw(scale=scales[0], size=classes), 1e-3)
     noisy_means = means + draw(size=(classes, d)) * scales[1 : classes + 1, None]
     noise = np.triu(draw(size=(classes, d, d))) * scales[classes + 1 :, None, None]
@@ -158,10 +205,15 @@ def draw_coloured(
 
     `shapes` are the `noise_shapes` of least trace, where they are known.
     """
-    shapes = noise_shapes(rows, codes, weighted=False) if shapes is None else shapes
-    weights, _, covariances = draw_independent(rows, codes, classes, epsilon, delta, radius, "gaussian", generator)
+    if shapes is None:
+        shapes = noise_shapes(rows, codes, weighted=False)
+    weights, _, covariances = draw_independent(
+        rows, codes, classes, epsilon, delta, radius, "gaussian", generator
+    )
     _, means, _ = empirical_parameters(rows, codes, classes)
-    factors = np.linalg.cholesky((2 * math.log(2 / delta) / (epsilon / 3) ** 2) * shapes)
+    factors = np.linalg.cholesky(
+        (2 * math.log(2 / delta) / (epsilon / 3) ** 2) * shapes
+    )
     noisy = means + (factors @ generator.normal(size=(*means.shape, 1)))[..., 0]
     return weights, noisy, covariances
 
@@ -181,4 +233,7 @@ def _neighbouring_weights(weights: Floats, size: int) -> Floats:
 
 def _projected(matrices: Floats) -> Floats:
     values, vectors = np.linalg.eigh(matrices)
-    return np.asarray((vectors * np.maximum(values, SMALLEST_EIGENVALUE)[:, None, :]) @ np.swapaxes(vectors, 1, 2))
+    return np.asarray(
+        (vectors * np.maximum(values, SMALLEST_EIGENVALUE)[:, None, :])
+        @ np.swapaxes(vectors, 1, 2)
+    )

@@ -48,13 +48,23 @@ class PublishedTestedSketch:
         """Step 2: the largest p with delta_gRP(epsilon_R; p) <= delta_release, by bisection."""
         release_epsilon = max(self.epsilon - self.test_epsilon, 0.0)
         goal = math.log(self.delta_release)
-        low, high = 0.0, 1.0 - 1e-9
+        low = 0.0
+        high = 1.0 - 1e-9
         for _ in range(60):
             middle = (low + high) / 2.0
-            ok = float(log_delta_equal_ratios(1.0 / (1.0 - middle), self.n_components, release_epsilon)) <= goal
+            ok = (
+                float(
+                    log_delta_equal_ratios(
+                        1.0 / (1.0 - middle), self.n_components, release_epsilon
+                    )
+                )
+                <= goal
+            )
             low, high = (middle, high) if ok else (low, middle)
         if low == 0.0:
-            raise NumericalError("no leverage keeps the release within 'delta_release'; choose a larger one")
+            raise NumericalError(
+                "no leverage keeps the release within 'delta_release'; choose a larger one"
+            )
         return low
 
     @property
@@ -62,7 +72,9 @@ class PublishedTestedSketch:
         """Step 3: alpha, by which the tested eigenvalue is lowered."""
         return self.test_noise * float(ndtri(1.0 - self.delta_failure))
 
-    def transcript(self, rows: Any, generator: np.random.Generator) -> tuple[float, Floats]:
+    def transcript(
+        self, rows: Any, generator: np.random.Generator
+    ) -> tuple[float, Floats]:
         """Steps 3 to 5: the noisy bound on the smallest eigenvalue, and the sketch ridged by it."""
         data = np.asarray(rows, dtype=np.float64)
         gram = data.T @ data
@@ -81,4 +93,7 @@ class PublishedTestedSketch:
     def worst_pair(self) -> PrivacyLoss:
         """The bound together with a sketch in which the row has the tolerated leverage."""
         ratio = 1.0 / (1.0 - self.leverage)
-        return compose(self.test_pair(), PrivacyLoss.from_terms([1.0 - ratio], [float(self.n_components)], [0.0]))
+        return compose(
+            self.test_pair(),
+            PrivacyLoss.from_terms([1.0 - ratio], [float(self.n_components)], [0.0]),
+        )

@@ -35,9 +35,12 @@ class PublishedStream:
     gamma: Floats
 
     @classmethod
-    def design(cls, psd: ArrayLike, private_psd: ArrayLike, reduction: Filter, taps: int = 64) -> PublishedStream:
+    def design(
+        cls, psd: ArrayLike, private_psd: ArrayLike, reduction: Filter, taps: int = 64
+    ) -> PublishedStream:
         """Steps 1 and 2; infeasible, and refused, where gamma is not positive (Proposition 3)."""
-        raw, private = np.asarray(psd, float), np.asarray(private_psd, float)
+        raw = np.asarray(psd, float)
+        private = np.asarray(private_psd, float)
         gamma = private - reduction.power(grid_angles(raw.size - 1)) * raw
         if not (gamma > 0).all():
             raise ParameterError(
@@ -54,14 +57,23 @@ class PublishedStream:
     def run(self, series: ArrayLike, generator: np.random.Generator) -> Floats:
         """Steps 3 to 9: x~ = F x + H w."""
         readings = np.asarray(series, dtype=np.float64)
-        return self.reduction.apply(readings) + self.noise.apply(generator.standard_normal(readings.size))
+        return self.reduction.apply(readings) + self.noise.apply(
+            generator.standard_normal(readings.size)
+        )
 
 
 def recovered_spectrum(
-    stream: PublishedStream, series: ArrayLike, released: ArrayLike, private_psd: ArrayLike
+    stream: PublishedStream,
+    series: ArrayLike,
+    released: ArrayLike,
+    private_psd: ArrayLike,
 ) -> Floats:
     """The attack: who knows the readings subtracts F x, estimates gamma and solves eq. (11) for the raw spectrum."""
     private = np.asarray(private_psd, dtype=np.float64)
     noise = np.asarray(released, dtype=np.float64) - stream.reduction.apply(series)
-    gamma = welch_psd(noise, FINER * (private.size - 1))[::FINER]  # fine enough not to blur gamma
-    return np.asarray((private - gamma) / stream.reduction.power(grid_angles(private.size - 1)))
+    gamma = welch_psd(noise, FINER * (private.size - 1))[
+        ::FINER
+    ]  # fine enough not to blur gamma
+    return np.asarray(
+        (private - gamma) / stream.reduction.power(grid_angles(private.size - 1))
+    )

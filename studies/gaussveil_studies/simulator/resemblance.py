@@ -15,7 +15,9 @@ from gaussveil.figure_style import INK, SERIES, house_style
 from gaussveil.timeseries import simulate_households
 from gaussveil.typing import Floats
 
-HOMES, DAYS, PER_DAY = 404, 49, 96
+HOMES = 404
+DAYS = 49
+PER_DAY = 96
 TOLERANCE = 0.15
 NAMES = {
     "mean": "mean power",
@@ -38,7 +40,10 @@ class Resemblance:
 
     def deviation(self, name: str) -> dict[int, float]:
         """Relative deviation of each town from the real homes in one statistic."""
-        return {seed: found[name] / self.real[name] - 1.0 for seed, found in self.towns.items()}
+        return {
+            seed: found[name] / self.real[name] - 1.0
+            for seed, found in self.towns.items()
+        }
 
     def worst(self, name: str) -> float:
         """The largest deviation, with its sign."""
@@ -52,18 +57,29 @@ class Resemblance:
 def statistics(values: Floats) -> dict[str, float]:
     """Pooled mean and quantiles in kW, and the mean over homes of the autocorrelation at one day (15-minute steps)."""
     centred = values - values.mean(axis=1, keepdims=True)
-    day = (centred[:, PER_DAY:] * centred[:, :-PER_DAY]).sum(axis=1) / (centred**2).sum(axis=1)
+    day = (centred[:, PER_DAY:] * centred[:, :-PER_DAY]).sum(axis=1) / (centred**2).sum(
+        axis=1
+    )
     low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
-    found = {"mean": values.mean(), "q05": low, "q50": middle, "q95": high, "day": day.mean()}
+    found = {
+        "mean": values.mean(),
+        "q05": low,
+        "q50": middle,
+        "q95": high,
+        "day": day.mean(),
+    }
     return {name: float(value) for name, value in found.items()}
 
 
 def run(
-    real: Floats, seeds: Sequence[int], progress: Callable[[str, float], None] = lambda _word, _share: None
+    real: Floats,
+    seeds: Sequence[int],
+    progress: Callable[[str, float], None] = lambda _word, _share: None,
 ) -> Resemblance:
     """Simulate a town of as many homes and days for every seed, and compare it with the real homes."""
     homes, steps = real.shape
-    towns, last = {}, real
+    towns = {}
+    last = real
     for number, seed in enumerate(seeds):
         progress(f"town {seed}", number / len(seeds))
         last = simulate_households(homes, steps // PER_DAY, seed=seed).values
@@ -88,16 +104,32 @@ def figure(found: Resemblance) -> Figure:
         drawn = Figure(figsize=(7.4, 5.2), layout="constrained")
         grid = drawn.add_gridspec(2, 2, height_ratios=(1.0, 1.1))
         top = drawn.add_subplot(grid[0, :])
-        top.axvspan(-100 * TOLERANCE, 100 * TOLERANCE, color=SERIES[0], alpha=0.08, linewidth=0)
+        top.axvspan(
+            -100 * TOLERANCE, 100 * TOLERANCE, color=SERIES[0], alpha=0.08, linewidth=0
+        )
         for place, name in enumerate(NAMES):
             values = 100 * np.array(list(found.deviation(name).values()))
-            top.plot(values, np.full(values.size, place), "o", color=SERIES[0], alpha=0.6, markersize=5)
+            top.plot(
+                values,
+                np.full(values.size, place),
+                "o",
+                color=SERIES[0],
+                alpha=0.6,
+                markersize=5,
+            )
         top.axvline(0.0, color=INK, linewidth=1.0)
         top.set_yticks(range(len(NAMES)), list(NAMES.values()))
-        top.set(ylim=(len(NAMES) - 0.5, -0.5), xlim=(-20.0, 20.0), xlabel="per cent away from the real homes")
+        top.set(
+            ylim=(len(NAMES) - 0.5, -0.5),
+            xlim=(-20.0, 20.0),
+            xlabel="per cent away from the real homes",
+        )
         top.set_title(f"{len(found.towns)} simulated towns; the band is 15 per cent")
-        left, right = drawn.add_subplot(grid[1, 0]), drawn.add_subplot(grid[1, 1])
-        for line, colour, label in zip(found.quantiles, (INK, SERIES[1]), ("real homes", "simulated")):
+        left = drawn.add_subplot(grid[1, 0])
+        right = drawn.add_subplot(grid[1, 1])
+        for line, colour, label in zip(
+            found.quantiles, (INK, SERIES[1]), ("real homes", "simulated")
+        ):
             left.plot(100 * _SHARES, np.maximum(line, 0.01), color=colour, label=label)
         left.set_yscale("log")
         left.set(xlabel="per cent of all readings below", xlim=(0.0, 100.0))

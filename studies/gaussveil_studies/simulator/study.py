@@ -5,7 +5,16 @@ from __future__ import annotations
 from gaussveil.typing import Progress
 from gaussveil_studies.real_data import swiss_homes
 from gaussveil_studies.simulator import resemblance
-from gaussveil_studies.study import Options, Part, Picture, Step, Study, Table, Value, judged
+from gaussveil_studies.study import (
+    Options,
+    Part,
+    Picture,
+    Step,
+    Study,
+    Table,
+    Value,
+    judged,
+)
 from gaussveil_studies.summaries import SUMMARIES, SWISS_HOMES
 
 FIRST_SEED = 10  # the constants were tuned on the towns before
@@ -25,8 +34,20 @@ def _resemblance(options: Options, progress: Progress) -> Part:
             "against as many Swiss homes of late 2018. Quantiles are of all readings together; the autocorrelation is "
             "the mean over the homes.",
         ),
-        tables=(Table.of("resemblance", rows, "name: ; real: real homes; worst: largest deviation of a town"),),
-        pictures=(Picture.of("resemblance", resemblance.figure(found), "Simulated towns beside the real homes."),),
+        tables=(
+            Table.of(
+                "resemblance",
+                rows,
+                "name: ; real: real homes; worst: largest deviation of a town",
+            ),
+        ),
+        pictures=(
+            Picture.of(
+                "resemblance",
+                resemblance.figure(found),
+                "Simulated towns beside the real homes.",
+            ),
+        ),
         claims=tuple(
             judged(
                 f"simulator.{name}",
@@ -44,5 +65,12 @@ STUDY = Study(
     name="simulator",
     title="Does the simulated town resemble real homes?",
     summary=SUMMARIES["simulator"],
-    steps=(Step("resemblance", "The simulated town and the real one", _resemblance, files=(SWISS_HOMES,)),),
+    steps=(
+        Step(
+            "resemblance",
+            "The simulated town and the real one",
+            _resemblance,
+            files=(SWISS_HOMES,),
+        ),
+    ),
 )

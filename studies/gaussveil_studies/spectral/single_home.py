@@ -30,7 +30,9 @@ NORMS = (60.0, 150.0)  # kW^2 h, public: of a home's spectrum in the average of 
 
 def read_home(folder: Path | None = None) -> Floats:
     """The single home, kW every five minutes."""
-    return np.loadtxt(data_file(folder, SINGLE_HOME), delimiter=",", skiprows=1, usecols=1)
+    return np.loadtxt(
+        data_file(folder, SINGLE_HOME), delimiter=",", skiprows=1, usecols=1
+    )
 
 
 def distances(home: Home) -> list[dict[str, float]]:
@@ -38,8 +40,12 @@ def distances(home: Home) -> list[dict[str, float]]:
     rows = []
     for weeks in (1, 2, 3, 4, 6, 8, 9):
         size = weeks * WEEK
-        one, other = home.public[:size], home.public[size : 2 * size]
-        spectra = [welch_psd(part, stream_tables.POINTS, period=PERIOD) for part in (one, other)]
+        one = home.public[:size]
+        other = home.public[size : 2 * size]
+        spectra = [
+            welch_psd(part, stream_tables.POINTS, period=PERIOD)
+            for part in (one, other)
+        ]
         rows.append(
             {
                 "weeks": weeks,
@@ -55,27 +61,48 @@ def spectrum_errors(home: Home, draws: int) -> list[dict[str, float | str]]:
 
     Ball and prior come from the public half. Zeros have an error of 1.
     """
-    parts = [home.public[k * STRETCH : (k + 1) * STRETCH] for k in range(home.public.size // STRETCH)]
-    prior = np.mean([welch_psd(part, stream_tables.POINTS, period=PERIOD) for part in parts], axis=0)
+    parts = [
+        home.public[k * STRETCH : (k + 1) * STRETCH]
+        for k in range(home.public.size // STRETCH)
+    ]
+    prior = np.mean(
+        [welch_psd(part, stream_tables.POINTS, period=PERIOD) for part in parts], axis=0
+    )
     truth = welch_psd(home.protected, stream_tables.POINTS, period=PERIOD)
     rows: list[dict[str, float | str]] = []
     for bands in (None, *BANDS):
-        given: dict[str, Any] = {"points": stream_tables.POINTS, "sample_period": PERIOD, "bands": bands}
+        given: dict[str, Any] = {
+            "points": stream_tables.POINTS,
+            "sample_period": PERIOD,
+            "bands": bands,
+        }
         ball = calibrate_ball(parts, **given)
-        row: dict[str, float | str] = {"numbers": f"{bands or stream_tables.POINTS + 1:g}", "ball": float(ball)}
+        row: dict[str, float | str] = {
+            "numbers": f"{bands or stream_tables.POINTS + 1:g}",
+            "ball": float(ball),
+        }
         for name, public in (("noisy", None), ("drawn", prior)):
-            mechanism = PrivateSpectrum(epsilon=1.0, delta=1e-5, l2_ball=ball, prior=public, **given)
+            mechanism = PrivateSpectrum(
+                epsilon=1.0, delta=1e-5, l2_ball=ball, prior=public, **given
+            )
             errors = []
             for seed in range(draws):
                 mechanism.generator = SeededGenerator(seed)
-                errors.append(np.linalg.norm(mechanism.release(home.protected).value - truth))
+                errors.append(
+                    np.linalg.norm(mechanism.release(home.protected).value - truth)
+                )
             row[name] = float(np.mean(errors) / np.linalg.norm(truth))
             row["kept"] = mechanism.kept()
-        rows.append(row | {"prior": float(np.linalg.norm(prior - truth) / np.linalg.norm(truth))})
+        rows.append(
+            row
+            | {"prior": float(np.linalg.norm(prior - truth) / np.linalg.norm(truth))}
+        )
     return rows
 
 
-def average_errors(homes: Floats, period: float, draws: int) -> list[dict[str, float | str]]:
+def average_errors(
+    homes: Floats, period: float, draws: int
+) -> list[dict[str, float | str]]:
     """Relative error of many homes' average spectrum at epsilon 1, each home hidden whole.
 
     A home's spectrum is shortened to a public norm, so that it moves their sum by that norm at most.
@@ -85,21 +112,35 @@ def average_errors(homes: Floats, period: float, draws: int) -> list[dict[str, f
     truth = np.mean([welch_psd(home, points, period=period) for home in homes], axis=0)
     for bands in (None, BANDS[0]):
         estimate = PrivateSpectrum(
-            epsilon=1.0, delta=1e-5, l2_ball=1.0, points=points, sample_period=period, bands=bands
+            epsilon=1.0,
+            delta=1e-5,
+            l2_ball=1.0,
+            points=points,
+            sample_period=period,
+            bands=bands,
         )
         spectra = np.stack([estimate.density(home) for home in homes])
         for norm in NORMS:
-            short = spectra * np.minimum(1, norm / np.linalg.norm(spectra, axis=1, keepdims=True))
+            short = spectra * np.minimum(
+                1, norm / np.linalg.norm(spectra, axis=1, keepdims=True)
+            )
             mechanism = GaussianRelease(
-                epsilon=1.0, delta=1e-5, l2_sensitivity=norm, adjacency=Adjacency.add_remove("home")
+                epsilon=1.0,
+                delta=1e-5,
+                l2_sensitivity=norm,
+                adjacency=Adjacency.add_remove("home"),
             )
             errors = []
             for seed in range(draws):
                 mechanism.generator = SeededGenerator(seed)
-                released = np.asarray(mechanism.release(short.sum(axis=0)).value) / len(homes)
+                released = np.asarray(mechanism.release(short.sum(axis=0)).value) / len(
+                    homes
+                )
                 errors.append(np.linalg.norm(estimate.post_process(released) - truth))
             error = float(np.mean(errors) / np.linalg.norm(truth))
-            rows.append({"numbers": f"{spectra.shape[1]:g}", "norm": norm, "error": error})
+            rows.append(
+                {"numbers": f"{spectra.shape[1]:g}", "norm": norm, "error": error}
+            )
     return rows
 
 
@@ -114,6 +155,8 @@ def figures(home: Home) -> dict[str, Figure]:
             home, stream_tables.PAPER_BALL, stream_tables.spectrum_ball(home)
         ),
         "figure-5-filters": stream_figures.filters_figure(printed),
-        "figure-6-streams": stream_figures.streams_figure(home, printed, stream_tables.trajectory_balls(home)),
+        "figure-6-streams": stream_figures.streams_figure(
+            home, printed, stream_tables.trajectory_balls(home)
+        ),
         "smoothed": stream_figures.smoothed_figure(home),
     }

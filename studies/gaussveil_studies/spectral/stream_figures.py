@@ -17,7 +17,14 @@ from gaussveil.timeseries import welch_psd
 from gaussveil.timeseries.spectral_factor import grid_angles
 from gaussveil.typing import Floats
 from gaussveil_studies.spectral.stream_receiver import DAY, PERIOD, WEEK, Home, receive
-from gaussveil_studies.spectral.stream_tables import FINE, OUR_EVENT_KW, OURS, POINTS, TABLE_I, AsPrinted
+from gaussveil_studies.spectral.stream_tables import (
+    FINE,
+    OUR_EVENT_KW,
+    OURS,
+    POINTS,
+    TABLE_I,
+    AsPrinted,
+)
 from gaussveil_studies.spectral.stream_utility import energies
 
 SHOWN_DAY = slice(2 * DAY, 3 * DAY)
@@ -28,7 +35,9 @@ UNIT = "density, kW² h"
 def demand_figure(home: Home, rows: Sequence[Mapping[str, float]]) -> Figure:
     """Figure 1: the readings, and how far consecutive stretches of them lie apart."""
     with drawing(6.4, 2.8, 1, 2, width_ratios=(3, 2)) as (figure, (left, right)):
-        left.plot(np.arange(WEEK) / DAY, home.protected[:WEEK], color=SERIES[0], linewidth=0.7)
+        left.plot(
+            np.arange(WEEK) / DAY, home.protected[:WEEK], color=SERIES[0], linewidth=0.7
+        )
         left.set_xlabel("day")
         left.set_ylabel("kW")
         left.set_title("a week of readings")
@@ -68,7 +77,11 @@ def private_figure(home: Home, paper_ball: float, own_ball: float) -> Figure:
         for axes, ball in zip(panels, (paper_ball, own_ball)):
             for index, calibration in enumerate(("published", "exact")):
                 mechanism = PrivateSpectrum(
-                    **TABLE_I, l2_ball=ball, sample_period=PERIOD, calibration=calibration, generator=SeededGenerator(3)
+                    **TABLE_I,
+                    l2_ball=ball,
+                    sample_period=PERIOD,
+                    calibration=calibration,
+                    generator=SeededGenerator(3),
                 )
                 private = mechanism.release(home.protected).value
                 axes.loglog(
@@ -78,7 +91,13 @@ def private_figure(home: Home, paper_ball: float, own_ball: float) -> Figure:
                     linewidth=1.2,
                     label=f"private, {calibration}",
                 )
-            axes.loglog(FREQUENCIES[1:], sensitive[1:], color=INK, linewidth=1.2, label="sensitive")
+            axes.loglog(
+                FREQUENCIES[1:],
+                sensitive[1:],
+                color=INK,
+                linewidth=1.2,
+                label="sensitive",
+            )
             axes.set_title(f"B = {ball:.2g} kW² h")
             _frequencies(axes)
         panels[1].set_ylabel("")
@@ -105,7 +124,11 @@ def filters_figure(printed: AsPrinted) -> Figure:
         for axes, shown in zip(panels, (lines, repaired)):
             for name, density in shown.items():
                 axes.loglog(
-                    FREQUENCIES[1:], PERIOD * density[1:], color=hues.get(name, SERIES[2]), linewidth=1.2, label=name
+                    FREQUENCIES[1:],
+                    PERIOD * density[1:],
+                    color=hues.get(name, SERIES[2]),
+                    linewidth=1.2,
+                    label=name,
                 )
             _frequencies(axes)
         legend_above(figure, *panels)
@@ -115,23 +138,43 @@ def filters_figure(printed: AsPrinted) -> Figure:
         return figure
 
 
-def streams_figure(home: Home, printed: AsPrinted, balls: Mapping[str, float]) -> Figure:
+def streams_figure(
+    home: Home, printed: AsPrinted, balls: Mapping[str, float]
+) -> Figure:
     """Figure 6: a day of the home, as printed, by our stream, and by TrDP for three durations."""
     stream = MeterStream.design(
-        **OURS, sample_period=PERIOD, event=(OUR_EVENT_KW, "1h"), purpose="energy", generator=SeededGenerator(1)
+        **OURS,
+        sample_period=PERIOD,
+        event=(OUR_EVENT_KW, "1h"),
+        purpose="energy",
+        generator=SeededGenerator(1),
     )
     shown = {
         "SpDP as printed (not private)": printed.released[SHOWN_DAY],
-        f"our stream, {OUR_EVENT_KW} kW for 1 h": stream.push_many(home.protected[: 4 * DAY])[SHOWN_DAY],
+        f"our stream, {OUR_EVENT_KW} kW for 1 h": stream.push_many(
+            home.protected[: 4 * DAY]
+        )[SHOWN_DAY],
     }
     for seed, (name, radius) in enumerate(balls.items()):
-        promise: dict[str, Any] = {**OURS, "l2_ball": radius, "generator": SeededGenerator(seed)}
-        shown[f"TrDP, {name}"] = np.asarray(TrajectoryRelease(**promise).release(home.protected[SHOWN_DAY]).value)
+        promise: dict[str, Any] = {
+            **OURS,
+            "l2_ball": radius,
+            "generator": SeededGenerator(seed),
+        }
+        shown[f"TrDP, {name}"] = np.asarray(
+            TrajectoryRelease(**promise).release(home.protected[SHOWN_DAY]).value
+        )
     clock = np.arange(DAY) * PERIOD
     with drawing(6.4, 7.4, len(shown), 1, sharex=True) as (figure, panels):
         for axes, (name, values) in zip(panels, shown.items()):
             axes.plot(clock, values, color=SERIES[0], linewidth=0.8, label="released")
-            axes.plot(clock, home.protected[SHOWN_DAY], color=INK, linewidth=1.2, label="sensitive")
+            axes.plot(
+                clock,
+                home.protected[SHOWN_DAY],
+                color=INK,
+                linewidth=1.2,
+                label="sensitive",
+            )
             axes.set_title(name)
             axes.set_ylabel("kW")
         legend_above(figure, panels[0])
@@ -141,17 +184,43 @@ def streams_figure(home: Home, printed: AsPrinted, balls: Mapping[str, float]) -
 
 def smoothed_figure(home: Home, epsilon: float = 5.0) -> Figure:
     """What a receiver makes of our streams: a day of readings, and six weeks of daily energies."""
-    found = {purpose: _received(home, purpose, epsilon) for purpose in ("shape", "billing")}
-    clock, days = np.arange(DAY) * PERIOD, np.arange(42)
+    found = {
+        purpose: _received(home, purpose, epsilon) for purpose in ("shape", "billing")
+    }
+    clock = np.arange(DAY) * PERIOD
+    days = np.arange(42)
     with drawing(6.4, 4.8, 2, 1) as (figure, (upper, lower)):
-        upper.plot(clock, home.protected[SHOWN_DAY], color=INK, linewidth=1.2, label="sensitive")
-        upper.plot(clock, found["shape"][SHOWN_DAY], color=SERIES[0], linewidth=1.4, label="shape, smoothed")
+        upper.plot(
+            clock,
+            home.protected[SHOWN_DAY],
+            color=INK,
+            linewidth=1.2,
+            label="sensitive",
+        )
+        upper.plot(
+            clock,
+            found["shape"][SHOWN_DAY],
+            color=SERIES[0],
+            linewidth=1.4,
+            label="shape, smoothed",
+        )
         _hours(upper)
         upper.set_ylabel("kW")
-        lower.plot(days, energies(home.protected, DAY)[: days.size], color=INK, linewidth=1.2, label="sensitive")
+        lower.plot(
+            days,
+            energies(home.protected, DAY)[: days.size],
+            color=INK,
+            linewidth=1.2,
+            label="sensitive",
+        )
         for index, (purpose, readings) in enumerate(found.items()):
             lower.plot(
-                days, energies(readings, DAY)[: days.size], "o", color=SERIES[index], markersize=3.5, label=purpose
+                days,
+                energies(readings, DAY)[: days.size],
+                "o",
+                color=SERIES[index],
+                markersize=3.5,
+                label=purpose,
             )
         lower.set_xlabel("day")
         lower.set_ylabel("kWh a day")
@@ -172,11 +241,23 @@ def _received(home: Home, purpose: str, epsilon: float) -> Floats:
         generator=SeededGenerator(1),
     )
     released = stream.push_many(home.protected)
-    return receive(home, released, stream.design_.filter.noise_power(turn(FINE)), stream.noisy_sums()).readings
+    return receive(
+        home,
+        released,
+        stream.design_.filter.noise_power(turn(FINE)),
+        stream.noisy_sums(),
+    ).readings
 
 
-def _distances(axes: Axes, rows: Sequence[Mapping[str, float]], key: str, unit: str, title: str) -> None:
-    axes.plot([row["weeks"] for row in rows], [row[key] for row in rows], "o-", color=SERIES[0])
+def _distances(
+    axes: Axes, rows: Sequence[Mapping[str, float]], key: str, unit: str, title: str
+) -> None:
+    axes.plot(
+        [row["weeks"] for row in rows],
+        [row[key] for row in rows],
+        "o-",
+        color=SERIES[0],
+    )
     axes.set_ylim(bottom=0)
     axes.set_xlabel("weeks compared")
     axes.set_ylabel(unit)

@@ -19,13 +19,21 @@ from scipy.linalg import block_diag
 from gaussveil.timeseries import NoisySum, smooth, welch_psd, window_covariance
 from gaussveil.typing import Floats
 
-DAY, HOUR, PERIOD = 288, 12, 1 / 12
-WEEK, MONTH = 7 * DAY, 28 * DAY
+DAY = 288
+HOUR = 12
+PERIOD = 1 / 12
+WEEK = 7 * DAY
+MONTH = 28 * DAY
 BLUR = 1.15  # ratio of frequencies over which the public spectrum is averaged
-LEVEL_SD, DRIFT_SD, DRIFT_WEEKS = 0.3, 0.25, 6.0  # how far a home's level may lie from its past, and change
+# how far a home's level may lie from its past, and change
+LEVEL_SD = 0.3
+DRIFT_SD = 0.25
+DRIFT_WEEKS = 6.0
 LEAST_LEVEL = 0.05
 KERNEL = 0.6  # of the variance about the profile: how far a day lies from the public day that it resembles
-COMPARED, DRAWS = 30, 200  # public days, and draws about each, to count which hour is the largest
+# public days, and draws about each, to count which hour is the largest
+COMPARED = 30
+DRAWS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +54,9 @@ class Home:
         """Mean week of the first half, smoothed over an hour."""
         week = self.public.reshape(-1, WEEK).mean(axis=0)
         wrapped = np.concatenate([week[-HOUR:], week, week[:HOUR]])
-        return np.asarray(np.convolve(wrapped, np.ones(2 * HOUR + 1) / (2 * HOUR + 1), "valid"))
+        return np.asarray(
+            np.convolve(wrapped, np.ones(2 * HOUR + 1) / (2 * HOUR + 1), "valid")
+        )
 
     @cached_property
     def residual(self) -> Floats:
@@ -84,42 +94,61 @@ def hourly(series: Floats) -> Floats:
     return np.asarray(series.reshape(-1, 24, HOUR).mean(axis=2))
 
 
-def receive(home: Home, released: Floats, noise: Floats, sums: Sequence[NoisySum] = ()) -> Received:
+def receive(
+    home: Home, released: Floats, noise: Floats, sums: Sequence[NoisySum] = ()
+) -> Received:
     """Readings and peak hours from a stream of whole weeks with noise of that spectrum (evenly spaced to Nyquist)."""
     size = released.size
     grid = np.linspace(0, 1, size + 1)
     gamma = np.interp(grid, np.linspace(0, 1, noise.size), noise)
     signal = np.interp(grid, np.linspace(0, 1, home.spectrum.size), home.spectrum)
     weekly = _weekly_levels(home, released, gamma, signal, sums)
-    level = np.interp((np.arange(size) + 0.5) / WEEK - 0.5, np.arange(weekly.size), weekly)
+    level = np.interp(
+        (np.arange(size) + 0.5) / WEEK - 0.5, np.arange(weekly.size), weekly
+    )
     expected = np.resize(home.profile, size) * level
     # a home that uses less varies less: variance in proportion to the level
     readings = smooth(released, gamma, signal * weekly.mean(), expected, sums=sums)
     return Received(readings, _peak_hours(home, released, gamma, expected, level))
 
 
-def _weekly_levels(home: Home, released: Floats, noise: Floats, signal: Floats, sums: Sequence[NoisySum]) -> Floats:
+def _weekly_levels(
+    home: Home,
+    released: Floats,
+    noise: Floats,
+    signal: Floats,
+    sums: Sequence[NoisySum],
+) -> Floats:
     """Each week's energy against the profile's, from all released energies: conditional mean, 1 expected."""
     weeks = released.size // WEEK
     own = [(week * WEEK, (week + 1) * WEEK) for week in range(weeks)]
     windows = own + [(known.first, known.first + known.samples) for known in sums]
     running = np.concatenate([[0.0], np.cumsum(np.resize(home.profile, released.size))])
     ends = np.array(windows)
-    design = np.empty((len(windows), weeks))  # the profile's sum in the part of each window that lies in each week
+    design = np.empty(
+        (len(windows), weeks)
+    )  # the profile's sum in the part of each window that lies in each week
     for week, (first, last) in enumerate(own):
         inside = np.clip(ends, first, last)
         design[:, week] = running[inside[:, 1]] - running[inside[:, 0]]
-    totals = np.concatenate([released.reshape(-1, WEEK).sum(axis=1), [known.total for known in sums]])
+    totals = np.concatenate(
+        [released.reshape(-1, WEEK).sum(axis=1), [known.total for known in sums]]
+    )
     size = released.size
     error = window_covariance(np.fft.irfft(signal)[:size], windows)
-    error += block_diag(window_covariance(np.fft.irfft(noise)[:size], own), np.diag([known.sd**2 for known in sums]))
+    error += block_diag(
+        window_covariance(np.fft.irfft(noise)[:size], own),
+        np.diag([known.sd**2 for known in sums]),
+    )
     apart = np.abs(np.subtract.outer(np.arange(weeks), np.arange(weeks)))
     prior = LEVEL_SD**2 + DRIFT_SD**2 * np.exp(-apart / DRIFT_WEEKS)
     gain = np.linalg.solve(design @ prior @ design.T + error, design @ prior).T
     return np.asarray(np.maximum(1 + gain @ (totals - design.sum(axis=1)), LEAST_LEVEL))
 
 
-def _peak_hours(home: Home, released: Floats, noise: Floats, expected: Floats, level: Floats) -> NDArray[np.int64]:
+def _peak_hours(
+    home: Home, released: Floats, noise: Floats, expected: Floats, level: Floats
+) -> NDArray[np.int64]:
     """The hour most likely to be the day's largest, given the day's released hourly means.
 
     A day is thought to be like one of the public days, its deviation from the profile scaled to the level, and to
@@ -130,7 +159,9 @@ def _peak_hours(home: Home, released: Floats, noise: Floats, expected: Floats, l
     standard = np.random.default_rng(0).standard_normal((24, DRAWS))
     past = math.sqrt(1 - KERNEL) * hourly(home.residual)
     peaks = []
-    for mean, seen, scale in zip(hourly(expected), hourly(released), level.reshape(-1, DAY).mean(axis=1)):
+    for mean, seen, scale in zip(
+        hourly(expected), hourly(released), level.reshape(-1, DAY).mean(axis=1)
+    ):
         around = KERNEL * scale * home.hourly_covariance
         precision = np.linalg.inv(around + noise_covariance)
         days = mean + math.sqrt(scale) * past
@@ -143,6 +174,8 @@ def _peak_hours(home: Home, released: Floats, noise: Floats, expected: Floats, l
         spread = (axes * np.sqrt(np.maximum(left, 0))) @ standard
         drawn = (days + missed @ gain.T)[likeliest, :, None] + spread
         largest = np.argmax(drawn, axis=1)
-        votes = np.bincount(largest.ravel(), weights=np.repeat(weight, DRAWS), minlength=24)
+        votes = np.bincount(
+            largest.ravel(), weights=np.repeat(weight, DRAWS), minlength=24
+        )
         peaks.append(np.argmax(votes))
     return np.array(peaks)

@@ -15,7 +15,12 @@ import numpy as np
 from scipy.signal import lfilter
 
 from gaussveil.calibration.stream_events import largest_event
-from gaussveil.mechanisms import MeterStream, PrivateSpectrum, TrajectoryRelease, calibrate_ball
+from gaussveil.mechanisms import (
+    MeterStream,
+    PrivateSpectrum,
+    TrajectoryRelease,
+    calibrate_ball,
+)
 from gaussveil.noise import SeededGenerator
 from gaussveil.noise.stream_filter import Power, fourier, turn
 from gaussveil.spectrum import GaussianPair
@@ -26,10 +31,16 @@ from gaussveil_studies.spectral.stream_receiver import PERIOD, WEEK, Home
 from gaussveil_studies.spectral.stream_utility import snr_db, usefulness
 
 POINTS = 288
-TABLE_I: dict[str, Any] = {"epsilon": math.log(2), "delta": 0.01, "correlation": 0.5, "smoothing": (0.8, 0.39)}
+TABLE_I: dict[str, Any] = {
+    "epsilon": math.log(2),
+    "delta": 0.01,
+    "correlation": 0.5,
+    "smoothing": (0.8, 0.39),
+}
 PAPER_BALL = 0.12
 PAPER_TRAJECTORY_BALLS = {"printed 4 h": 0.2, "printed 1 week": 39.0}
-CUTOFF_HZ, GAIN = 2e-4, 0.8
+CUTOFF_HZ = 2e-4
+GAIN = 0.8
 DURATIONS = {"4 h": 48, "48 h": 576, "1 week": 2016}
 EVENT = (3.0, 12)
 OURS: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5}
@@ -63,14 +74,18 @@ def trajectory_balls(home: Home) -> dict[str, float]:
     for name, size in DURATIONS.items():
         parts = home.public[: home.public.size // size * size].reshape(-1, size)
         squares = np.sum(parts**2, axis=1)
-        balls[name] = math.sqrt(float(np.max(squares[:, None] + squares - 2 * parts @ parts.T)))
+        balls[name] = math.sqrt(
+            float(np.max(squares[:, None] + squares - 2 * parts @ parts.T))
+        )
     return balls
 
 
 def spectrum_ball(home: Home) -> float:
     """B of SpDP eq. (12) on the public half: two stretches of eight weeks."""
     return calibrate_ball(
-        [home.public[k * 8 * WEEK : (k + 1) * 8 * WEEK] for k in range(2)], points=POINTS, sample_period=PERIOD
+        [home.public[k * 8 * WEEK : (k + 1) * 8 * WEEK] for k in range(2)],
+        points=POINTS,
+        sample_period=PERIOD,
     )
 
 
@@ -104,7 +119,9 @@ class AsPrinted:
         gain = GAIN
         while True:
             try:
-                stream = PublishedStream.design(raw, private, low_pass(gain, CUTOFF_HZ, 300.0), taps=2 * POINTS)
+                stream = PublishedStream.design(
+                    raw, private, low_pass(gain, CUTOFF_HZ, 300.0), taps=2 * POINTS
+                )
                 break
             except ValueError:
                 gain *= 0.9
@@ -114,7 +131,10 @@ class AsPrinted:
 
     def ratio(self, angles: Floats) -> Floats:
         """|F|^2 / gamma of the filters as they run."""
-        return np.asarray(self.stream.reduction.power(angles) / np.maximum(self.stream.noise.power(angles), 1e-12))
+        return np.asarray(
+            self.stream.reduction.power(angles)
+            / np.maximum(self.stream.noise.power(angles), 1e-12)
+        )
 
     def row(self, home: Home, parameters: str) -> ReleasedStream:
         """Its line of the tables. F is undone first: that is post-processing; the mean passes unprotected."""
@@ -148,9 +168,13 @@ def event_epsilon(ratio: Power, delta: float) -> float:
     return float(GaussianPair.mean_shift(event_shift(ratio)).epsilon(delta))
 
 
-def trajectory_row(home: Home, name: str, radius: float, calibration: str, promise: dict[str, Any]) -> ReleasedStream:
+def trajectory_row(
+    home: Home, name: str, radius: float, calibration: str, promise: dict[str, Any]
+) -> ReleasedStream:
     """TrDP for a ball of that radius; the same white noise on every reading."""
-    mechanism = TrajectoryRelease(**promise, l2_ball=radius, calibration=calibration, generator=SeededGenerator(2))
+    mechanism = TrajectoryRelease(
+        **promise, l2_ball=radius, calibration=calibration, generator=SeededGenerator(2)
+    )
     release = mechanism.release(home.protected)
     noise_sd = float(mechanism.plan(4).standard_deviation)
     released = np.asarray(release.value)
@@ -163,13 +187,22 @@ def trajectory_row(home: Home, name: str, radius: float, calibration: str, promi
         (released, np.full(2, noise_sd**2), ()),
         "no spectrum released, none protected",
         f"({promise['epsilon']:.2g}, {release.certificate.delta_upper:.2g}) for any change of {radius:.3g} kW in l2",
-        event_epsilon(lambda angles: np.full_like(angles, noise_sd**-2), promise["delta"]),
+        event_epsilon(
+            lambda angles: np.full_like(angles, noise_sd**-2), promise["delta"]
+        ),
     )
 
 
-def stream_row(home: Home, purpose: str, event_kw: float = OUR_EVENT_KW) -> ReleasedStream:
+def stream_row(
+    home: Home, purpose: str, event_kw: float = OUR_EVENT_KW
+) -> ReleasedStream:
     """One of our designs; for "spectrum", Algorithm 2 repaired: filters from the private spectrum only."""
-    design: dict[str, Any] = {**OURS, "sample_period": PERIOD, "event": (event_kw, "1h"), "purpose": purpose}
+    design: dict[str, Any] = {
+        **OURS,
+        "sample_period": PERIOD,
+        "event": (event_kw, "1h"),
+        "purpose": purpose,
+    }
     if purpose == "spectrum":
         mechanism = PrivateSpectrum(
             **OURS,
@@ -181,7 +214,8 @@ def stream_row(home: Home, purpose: str, event_kw: float = OUR_EVENT_KW) -> Rele
         design.update(history=home.protected, spectrum=mechanism)
     stream = MeterStream.design(**design, generator=SeededGenerator(6))
     released = stream.push_many(home.protected)
-    filters, angles = stream.design_.filter, turn(FINE)
+    filters = stream.design_.filter
+    angles = turn(FINE)
     undone = lfilter([2.0**filters.signal_bits], filters.signal, released)
     stated: Any = stream.certificate.parameters
     spectral = stated["spectrum"]
@@ -198,11 +232,17 @@ def stream_row(home: Home, purpose: str, event_kw: float = OUR_EVENT_KW) -> Rele
         _parameters(OURS, "exact"),
         released,
         stream.design_.noise_sd,
-        (undone, filters.noise_power(angles) / filters.signal_power(angles), stream.noisy_sums()),
+        (
+            undone,
+            filters.noise_power(angles) / filters.signal_power(angles),
+            stream.noisy_sums(),
+        ),
         str(spectral),
         f"({OURS['epsilon']:g}, {OURS['delta']:g}) for one event of {event_kw:g} kW for 1 h; on "
         f"{repeated['events']} days ({repeated['epsilon']:.3g}, {repeated['delta']:.2g})",
-        event_epsilon(filters.ratio, OURS["delta"]) if not stream.design_.registers else _billing_epsilon(stream),
+        event_epsilon(filters.ratio, OURS["delta"])
+        if not stream.design_.registers
+        else _billing_epsilon(stream),
     )
 
 
@@ -212,11 +252,25 @@ def tables_2_and_3(home: Home) -> list[ReleasedStream]:
     balls = trajectory_balls(home)
     return [
         AsPrinted.of(home, PAPER_BALL).row(home, "paper's"),
-        *(trajectory_row(home, name, radius, "published", paper) for name, radius in PAPER_TRAJECTORY_BALLS.items()),
-        AsPrinted.of(home, spectrum_ball(home)).row(home, "paper's, balls of this home"),
-        *(trajectory_row(home, name, radius, "published", paper) for name, radius in balls.items()),
-        *(trajectory_row(home, name, radius, "exact", OURS) for name, radius in balls.items()),
-        *(stream_row(home, purpose) for purpose in ("spectrum", "shape", "energy", "billing")),
+        *(
+            trajectory_row(home, name, radius, "published", paper)
+            for name, radius in PAPER_TRAJECTORY_BALLS.items()
+        ),
+        AsPrinted.of(home, spectrum_ball(home)).row(
+            home, "paper's, balls of this home"
+        ),
+        *(
+            trajectory_row(home, name, radius, "published", paper)
+            for name, radius in balls.items()
+        ),
+        *(
+            trajectory_row(home, name, radius, "exact", OURS)
+            for name, radius in balls.items()
+        ),
+        *(
+            stream_row(home, purpose)
+            for purpose in ("spectrum", "shape", "energy", "billing")
+        ),
     ]
 
 
@@ -233,7 +287,9 @@ def _billing_epsilon(stream: MeterStream) -> float:
 
 
 def _parameters(promise: dict[str, Any], calibration: str) -> str:
-    return f"epsilon {promise['epsilon']:.2g}, delta {promise['delta']:g}, {calibration}"
+    return (
+        f"epsilon {promise['epsilon']:.2g}, delta {promise['delta']:g}, {calibration}"
+    )
 
 
 def _row(

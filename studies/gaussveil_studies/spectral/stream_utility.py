@@ -13,10 +13,19 @@ from gaussveil.noise import SeededGenerator
 from gaussveil.noise.stream_filter import turn
 from gaussveil.timeseries import NoisySum
 from gaussveil.typing import Floats
-from gaussveil_studies.spectral.stream_receiver import DAY, MONTH, PERIOD, Home, hourly, receive
+from gaussveil_studies.spectral.stream_receiver import (
+    DAY,
+    MONTH,
+    PERIOD,
+    Home,
+    hourly,
+    receive,
+)
 
 PURPOSES = ("shape", "energy", "billing")
-EVENTS_KW, EPSILONS, DELTA = (0.5, 3.0), (1.0, 2.0, 5.0), 1e-5
+EVENTS_KW = (0.5, 3.0)
+EPSILONS = (1.0, 2.0, 5.0)
+DELTA = 1e-5
 DRAWS = 8
 
 
@@ -51,10 +60,16 @@ class Utility:
     spectrum: str = "no spectrum released, none protected"
 
 
-def measure(home: Home, purpose: str, event_kw: float, epsilon: float, draws: int = DRAWS) -> Utility:
+def measure(
+    home: Home, purpose: str, event_kw: float, epsilon: float, draws: int = DRAWS
+) -> Utility:
     """Stream the second half with seeded noise, let the receiver work, and compare with the truth."""
     made = MeterStream.design(
-        sample_period=PERIOD, epsilon=epsilon, delta=DELTA, event=(event_kw, "1h"), purpose=purpose
+        sample_period=PERIOD,
+        epsilon=epsilon,
+        delta=DELTA,
+        event=(event_kw, "1h"),
+        purpose=purpose,
     )
     noise = made.design_.filter.noise_power(turn(1 << 14))
     found = []
@@ -74,21 +89,33 @@ def measure(home: Home, purpose: str, event_kw: float, epsilon: float, draws: in
     )
 
 
-def usefulness(home: Home, released: Floats, noise: Floats, sums: Sequence[NoisySum] = ()) -> Usefulness:
+def usefulness(
+    home: Home, released: Floats, noise: Floats, sums: Sequence[NoisySum] = ()
+) -> Usefulness:
     """Compare what the receiver makes of a stream with the protected half."""
     received = receive(home, released, noise, sums)
     truth = home.protected
     errors = []
     for window in (DAY, MONTH):
-        true, found = (energies(series, window) for series in (truth, received.readings))
+        true, found = (
+            energies(series, window) for series in (truth, received.readings)
+        )
         errors.append(100 * float(np.mean(np.abs(found - true)) / true.mean()))
     hit = np.mean(received.peak_hours == np.argmax(hourly(truth), axis=1))
-    return Usefulness(float(np.corrcoef(received.readings, truth)[0, 1]), errors[0], errors[1], 100 * float(hit))
+    return Usefulness(
+        float(np.corrcoef(received.readings, truth)[0, 1]),
+        errors[0],
+        errors[1],
+        100 * float(hit),
+    )
 
 
 def energies(series: Floats, window: int) -> Floats:
     """Energies of consecutive windows, kWh."""
-    return np.asarray(series[: series.size // window * window].reshape(-1, window).sum(axis=1) * PERIOD)
+    return np.asarray(
+        series[: series.size // window * window].reshape(-1, window).sum(axis=1)
+        * PERIOD
+    )
 
 
 def snr_db(signal: Floats, noise_sd: float) -> float:
@@ -97,6 +124,9 @@ def snr_db(signal: Floats, noise_sd: float) -> float:
 
 
 def _means(found: Sequence[Usefulness]) -> tuple[float, float, float, float]:
-    rows = [(one.correlation, one.daily_percent, one.monthly_percent, one.peak_percent) for one in found]
+    rows = [
+        (one.correlation, one.daily_percent, one.monthly_percent, one.peak_percent)
+        for one in found
+    ]
     correlation, daily, monthly, peak = np.mean(rows, axis=0).tolist()
     return correlation, daily, monthly, peak

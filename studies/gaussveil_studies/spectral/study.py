@@ -9,13 +9,28 @@ from gaussveil.mechanisms import TrajectoryRelease
 from gaussveil.typing import Progress
 from gaussveil_studies.errata.part import errata_step
 from gaussveil_studies.real_data import swiss_homes
-from gaussveil_studies.spectral.single_home import average_errors, distances, figures, read_home, spectrum_errors
+from gaussveil_studies.spectral.single_home import (
+    average_errors,
+    distances,
+    figures,
+    read_home,
+    spectrum_errors,
+)
 from gaussveil_studies.spectral.stream_receiver import Home
 from gaussveil_studies.spectral.stream_tables import sensitive_row, tables_2_and_3
 from gaussveil_studies.spectral.stream_utility import measure
 from gaussveil_studies.spectral.sweeps import sweeps
 from gaussveil_studies.spectral.typical_stream import curve
-from gaussveil_studies.study import Options, Paper, Part, Picture, Step, Study, Table, shown
+from gaussveil_studies.study import (
+    Options,
+    Paper,
+    Part,
+    Picture,
+    Step,
+    Study,
+    Table,
+    shown,
+)
 from gaussveil_studies.summaries import SINGLE_HOME, SUMMARIES, SWISS_HOMES
 
 PAPER = Paper("SpDP")
@@ -35,17 +50,37 @@ def calibration(options: Options, progress: Progress) -> Part:
     """S1: what needs no real data."""
     rows = []
     for epsilon, delta in ((math.log(2), 0.01), (0.1, 0.01), (1.0, 1e-5)):
-        printed, exact = (_variance(epsilon, delta, kind) for kind in ("published", "exact"))
-        rows.append({"epsilon": epsilon, "delta": delta, "printed": printed, "exact": exact, "times": printed / exact})
+        printed, exact = (
+            _variance(epsilon, delta, kind) for kind in ("published", "exact")
+        )
+        rows.append(
+            {
+                "epsilon": epsilon,
+                "delta": delta,
+                "printed": printed,
+                "exact": exact,
+                "times": printed / exact,
+            }
+        )
     return Part(
         "Calibration",
-        ("Noise variance for a ball of radius 1 by SpDP's eq. (7), which is sound, and exactly.",),
-        (Table.of("variance", rows, "epsilon; delta; printed: as printed; exact; times: times too much"),),
+        (
+            "Noise variance for a ball of radius 1 by SpDP's eq. (7), which is sound, and exactly.",
+        ),
+        (
+            Table.of(
+                "variance",
+                rows,
+                "epsilon; delta; printed: as printed; exact; times: times too much",
+            ),
+        ),
     )
 
 
 def _variance(epsilon: float, delta: float, kind: str) -> float:
-    mechanism = TrajectoryRelease(epsilon=epsilon, delta=delta, l2_ball=1.0, calibration=kind)
+    mechanism = TrajectoryRelease(
+        epsilon=epsilon, delta=delta, l2_ball=1.0, calibration=kind
+    )
     return float(mechanism.plan(4).standard_deviation) ** 2
 
 
@@ -55,14 +90,18 @@ def pictures(options: Options, progress: Progress) -> Part:
     rows = distances(home)
     progress("drawing", 0.3)
     drawn = figures(home)
-    growth, change = (rows[-1][key] / rows[0][key] for key in ("time_kw", "spectrum_kw2h"))
+    growth, change = (
+        rows[-1][key] / rows[0][key] for key in ("time_kw", "spectrum_kw2h")
+    )
     claims = (
         PAPER.judged(
             "figure-3-time",
             f"{shown(growth)} times from {rows[0]['weeks']:g} to {rows[-1]['weeks']:g} weeks",
             borne_out=growth > 1.5,
         ),
-        PAPER.judged("figure-3-spectra", f"{shown(change)} times", borne_out=change < 1),
+        PAPER.judged(
+            "figure-3-spectra", f"{shown(change)} times", borne_out=change < 1
+        ),
     )
     return Part(
         "One home at five minutes: Figures 1 to 6",
@@ -71,7 +110,11 @@ def pictures(options: Options, progress: Progress) -> Part:
             "are declared public, the next 19 are protected.",
         ),
         (
-            Table.of("distances", rows, "weeks; time_kw: readings, kW; spectrum_kw2h: spectra, kW²h"),
+            Table.of(
+                "distances",
+                rows,
+                "weeks; time_kw: readings, kW; spectrum_kw2h: spectra, kW²h",
+            ),
             Table.of(
                 "spectra",
                 spectrum_errors(home, options.pick(1, 10, 200)),
@@ -80,7 +123,10 @@ def pictures(options: Options, progress: Progress) -> Part:
                 "Relative error of one home's private spectrum at epsilon 1, delta 1e-5; zeros have 1",
             ),
         ),
-        tuple(Picture.of(name, figure, CAPTIONS.get(name, name)) for name, figure in drawn.items()),
+        tuple(
+            Picture.of(name, figure, CAPTIONS.get(name, name))
+            for name, figure in drawn.items()
+        ),
         claims,
     )
 
@@ -88,11 +134,21 @@ def pictures(options: Options, progress: Progress) -> Part:
 def averages(options: Options, progress: Progress) -> Part:
     """The useful form: the average spectrum of many homes, each of them hidden whole."""
     homes = swiss_homes(options.folder())
-    rows = average_errors(homes.values, homes.step_minutes / 60, options.pick(1, 10, 200))
+    rows = average_errors(
+        homes.values, homes.step_minutes / 60, options.pick(1, 10, 200)
+    )
     return Part(
         "The average spectrum of many homes",
-        (f"{len(homes)} Swiss homes; epsilon 1, delta 1e-5, one home added or removed. Zeros have an error of 1.",),
-        (Table.of("errors", rows, "numbers: numbers released; norm: public norm, kW²h; error: relative error"),),
+        (
+            f"{len(homes)} Swiss homes; epsilon 1, delta 1e-5, one home added or removed. Zeros have an error of 1.",
+        ),
+        (
+            Table.of(
+                "errors",
+                rows,
+                "numbers: numbers released; norm: public norm, kW²h; error: relative error",
+            ),
+        ),
     )
 
 
@@ -103,20 +159,29 @@ def tables(options: Options, progress: Progress) -> Part:
     rows = tables_2_and_3(home)
     progress("what the printed stream tells", 0.4)
     leaks = curve(home, range(1, options.pick(2, 8, 40)))
-    cases = [(purpose, epsilon) for purpose in ("shape", "energy", "billing") for epsilon in (1.0, 2.0, 5.0)]
+    cases = [
+        (purpose, epsilon)
+        for purpose in ("shape", "energy", "billing")
+        for epsilon in (1.0, 2.0, 5.0)
+    ]
     cases = options.pick(cases[:1], cases, cases)
     uses = []
     for place, (purpose, epsilon) in enumerate(cases):
         progress(f"{purpose}, epsilon {epsilon:g}", 0.5 + 0.5 * place / len(cases))
         uses.append(asdict(measure(home, purpose, 0.5, epsilon, options.pick(1, 2, 8))))
     plain = sensitive_row(home)
-    weeks = {row.parameters.endswith("exact"): row for row in rows if row.name == "TrDP 1 week"}
+    weeks = {
+        row.parameters.endswith("exact"): row
+        for row in rows
+        if row.name == "TrDP 1 week"
+    }
     repaired = next(row for row in rows if row.name == "SpDP repaired")
     claims = (
         PAPER.judged(
             "table-3-week",
             " and ".join(
-                f"{shown(row.noise_sd)} kW {'exact' if exact else 'as printed'}" for exact, row in sorted(weeks.items())
+                f"{shown(row.noise_sd)} kW {'exact' if exact else 'as printed'}"
+                for exact, row in sorted(weeks.items())
             ),
             borne_out=False,
         ),
@@ -130,7 +195,9 @@ def tables(options: Options, progress: Progress) -> Part:
         "name: stream; parameters; mean; sd; noise_sd: noise sd; correlation; snr_db: SNR dB; smoothed_correlation: "
         "smoothed; event_epsilon: 3 kW event costs"
     )
-    promises = "name: stream; spectrum_guarantee: spectrum; trajectory_guarantee: trajectory"
+    promises = (
+        "name: stream; spectrum_guarantee: spectrum; trajectory_guarantee: trajectory"
+    )
     useful = (
         "purpose; epsilon; noise_sd: noise sd; correlation; daily_percent: daily error %; monthly_percent: 28-day "
         "error %; peak_percent: peak hour %; repeated_epsilon: 30 days' epsilon; repeated_delta: 30 days' delta"
@@ -138,7 +205,9 @@ def tables(options: Options, progress: Progress) -> Part:
     listed = [asdict(row) for row in rows]
     return Part(
         "Tables II and III, and what our streams are good for",
-        (f"The home's own mean is {shown(plain['mean'])} kW, its deviation {shown(plain['sd'])} kW.",),
+        (
+            f"The home's own mean is {shown(plain['mean'])} kW, its deviation {shown(plain['sd'])} kW.",
+        ),
         (
             Table.of("streams", listed, both),
             Table.of("guarantees", listed, promises, "Both guarantees of every row"),
@@ -149,7 +218,12 @@ def tables(options: Options, progress: Progress) -> Part:
                 "Days until the printed stream has spent (log 2, 0.01) on the spectrum, where the private one is "
                 "public (S4b): draws of the private spectrum, neighbour the worst within B, law of long stretches",
             ),
-            Table.of("usefulness", uses, useful, "Our streams for an event of 0.5 kW for an hour, after smoothing"),
+            Table.of(
+                "usefulness",
+                uses,
+                useful,
+                "Our streams for an event of 0.5 kW for an hour, after smoothing",
+            ),
         ),
         (),
         claims,

@@ -22,11 +22,18 @@ from gaussveil.timeseries.spectral_factor import grid_angles
 from gaussveil.typing import Floats
 from gaussveil_studies.published.spdp_stream import PublishedStream, low_pass
 from gaussveil_studies.spectral.stream_receiver import DAY, PERIOD, Home
-from gaussveil_studies.spectral.stream_tables import CUTOFF_HZ, PAPER_BALL, POINTS, TABLE_I, AsPrinted
+from gaussveil_studies.spectral.stream_tables import (
+    CUTOFF_HZ,
+    PAPER_BALL,
+    POINTS,
+    TABLE_I,
+    AsPrinted,
+)
 
 SHARES = (1.0, 0.5, 0.25)
 LONGEST_DAYS = 1e6
-EXAMPLE_DAYS, EXAMPLE_SEED = 140, 3
+EXAMPLE_DAYS = 140
+EXAMPLE_SEED = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +49,12 @@ class Leak:
         that leave phi' >= 0.
         """
         filters = low_pass(share * printed.gain, CUTOFF_HZ, 3600 * PERIOD)
-        stream = PublishedStream.design(printed.raw, printed.private, filters, taps=2 * POINTS)
+        stream = PublishedStream.design(
+            printed.raw, printed.private, filters, taps=2 * POINTS
+        )
         printed = replace(printed, stream=stream)
-        power, gamma = filters.power(grid_angles(POINTS)), printed.stream.gamma
+        power = filters.power(grid_angles(POINTS))
+        gamma = printed.stream.gamma
         step = printed.ball / PERIOD
         at = int(np.argmax(np.where(printed.raw >= step, power / gamma, 0.0)))
         other = gamma.copy()
@@ -60,7 +70,9 @@ class Leak:
         gaps = 1.0 - self.gamma / self.other
         moved = gaps != 0.0
         return PrivacyLoss.from_terms(
-            gaps[moved], weights[moved] * samples / (2 * POINTS), np.zeros(int(np.count_nonzero(moved)))
+            gaps[moved],
+            weights[moved] * samples / (2 * POINTS),
+            np.zeros(int(np.count_nonzero(moved))),
         )
 
     def stretch(self, samples: int) -> PrivacyLoss:
@@ -88,10 +100,14 @@ def days_until(home: Home, seeds: Sequence[int], share: float) -> list[float]:
     times = []
     for seed in seeds:
         leak = Leak.of(AsPrinted.of(home, PAPER_BALL, seed), share)
-        low, high = 0.0, math.log(LONGEST_DAYS)
+        low = 0.0
+        high = math.log(LONGEST_DAYS)
         while high - low > 1e-3:
             middle = (low + high) / 2
-            passed = leak.after(math.exp(middle) * DAY).dp_delta(TABLE_I["epsilon"]) > TABLE_I["delta"]
+            passed = (
+                leak.after(math.exp(middle) * DAY).dp_delta(TABLE_I["epsilon"])
+                > TABLE_I["delta"]
+            )
             low, high = (low, middle) if passed else (middle, high)
         times.append(math.exp(high))
     return sorted(times)
@@ -102,5 +118,12 @@ def curve(home: Home, seeds: Sequence[int]) -> list[dict[str, float]]:
     rows = []
     for share in SHARES:
         found = days_until(home, seeds, share)
-        rows.append({"share": share, "least": found[0], "median": found[len(found) // 2], "most": found[-1]})
+        rows.append(
+            {
+                "share": share,
+                "least": found[0],
+                "median": found[len(found) // 2],
+                "most": found[-1],
+            }
+        )
     return rows

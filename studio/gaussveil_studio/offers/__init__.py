@@ -13,7 +13,9 @@ from gaussveil_studio.offers.offer import Offer, Plan
 def make_offer(order: dict[str, Any], address: str | None, table_name: str) -> Offer:
     """The offer behind an order; its module loads now."""
     mechanism = order["mechanism"]
-    made: Offer = getattr(_module(mechanism), f"{mechanism.title()}Offer")(order, address, table_name)
+    made: Offer = getattr(_module(mechanism), f"{mechanism.title()}Offer")(
+        order, address, table_name
+    )
     return made
 
 
@@ -30,17 +32,27 @@ def warm(mechanism: str) -> dict[str, Any]:
     return {}
 
 
-def preview(request: dict[str, Any], address: str | None, table_name: str, ledger: str) -> dict[str, Any]:
+def preview(
+    request: dict[str, Any], address: str | None, table_name: str, ledger: str
+) -> dict[str, Any]:
     """Facts, pictures, the account before and after, and the digest of it all; nothing is drawn or spent."""
-    from gaussveil_studio.offers.affordability import before_and_after, doubt, guessed_right
+    from gaussveil_studio.offers.affordability import (
+        before_and_after,
+        doubt,
+        guessed_right,
+    )
     from gaussveil_studio.shown import digest
     from gaussveil_studio.spoken import refused
 
-    order, account = request["order"], request["account"]
+    order = request["order"]
+    account = request["account"]
     shown = digest(request, address, ledger)  # of what was there before we looked
     try:
         plan: Plan = make_offer(order, address, table_name).plan()
-        budget = before_and_after(ledger, account, plan, order) if account else None
+        if account:
+            budget = before_and_after(ledger, account, plan, order)
+        else:
+            budget = None
     except (GaussveilError, ArithmeticError) as error:
         raise refused(error, order) from None
     promised = order["epsilon"], order["delta"]

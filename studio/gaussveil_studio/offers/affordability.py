@@ -13,7 +13,13 @@ from gaussveil.accounting.ledger.filters import Usage, filter_usage
 from gaussveil.accounting.ledger.records import Entry, Statement
 from gaussveil.accounting.ledger.rules import PERSONAL, offer
 from gaussveil.calibration import mean_shift_for
-from gaussveil.errors import AssumptionError, BudgetExceededError, InputError, ParameterError, PrivacyError
+from gaussveil.errors import (
+    AssumptionError,
+    BudgetExceededError,
+    InputError,
+    ParameterError,
+    PrivacyError,
+)
 from gaussveil.spectrum import GaussianPair
 from gaussveil_studio.offers.offer import Plan
 
@@ -25,7 +31,9 @@ DOUBTS = {
     "l2-ball": "which of two it was, if the {space} of one {unit} differs by no more than is hidden",
     "event": "whether something happened that changes one {unit} by no more than is hidden",
 }
-LARGEST_TRIED, SMALLEST_TRIED = 20.0, 0.01  # epsilons of the slider
+# epsilons of the slider
+LARGEST_TRIED = 20.0
+SMALLEST_TRIED = 0.01
 
 
 def gauge(statement: Statement) -> float:
@@ -35,22 +43,42 @@ def gauge(statement: Statement) -> float:
     if statement.terms.active_filter == "single":
         return 1.0  # it was opened for one release, and that is made
     used = statement.filter_used
-    return statement.spent_delta / statement.terms.budget.delta if used is None else used
+    if used is None:
+        return statement.spent_delta / statement.terms.budget.delta
+    return used
 
 
 def more_like_the_last(statement: Statement, entries: Sequence[Entry]) -> int | None:
     """How many further releases at the last one's cost the account can pay; None where its rule is no sum."""
     known = {charge.digest: charge for charge, _ in statement.charges}
-    last = next((known[one.charge] for one in reversed(entries) if one.state != "void" and one.charge in known), None)
-    return None if last is None else more_like(statement, last)
+    last = next(
+        (
+            known[one.charge]
+            for one in reversed(entries)
+            if one.state != "void" and one.charge in known
+        ),
+        None,
+    )
+    if last is None:
+        return None
+    return more_like(statement, last)
 
 
 def more_like(statement: Statement, charge: Charge) -> int | None:
     """How many such releases the account can pay; None where its rule is no sum."""
-    if statement.terms.rule == "planned" or statement.terms.active_filter not in ("mean-shift", "renyi"):
-        return 0 if statement.terms.active_filter == "single" else None
-    now, then = usage(statement), usage(statement, (charge, 1))
-    steps = ((1 - now.used, then.used - now.used), (1 - now.sampler_used, then.sampler_used - now.sampler_used))
+    if statement.terms.rule == "planned" or statement.terms.active_filter not in (
+        "mean-shift",
+        "renyi",
+    ):
+        if statement.terms.active_filter == "single":
+            return 0
+        return None
+    now = usage(statement)
+    then = usage(statement, (charge, 1))
+    steps = (
+        (1 - now.used, then.used - now.used),
+        (1 - now.sampler_used, then.sampler_used - now.sampler_used),
+    )
     fits = (math.floor(left / step + 1e-9) for left, step in steps if step > 0)
     count: int = max(0, min([*fits, MANY]))  # of one that costs nothing there is no end
     while count and not usage(statement, (charge, count)).within:
@@ -60,27 +88,45 @@ def more_like(statement: Statement, charge: Charge) -> int | None:
 
 def usage(statement: Statement, *more: tuple[Charge, int]) -> Usage:
     """How much of the account's filter is used, with some charges more."""
-    terms, charges = statement.terms, [*statement.charges, *more]
+    terms = statement.terms
+    charges = [*statement.charges, *more]
     symmetric = terms.adjacency is not None and terms.adjacency.symmetric
-    return filter_usage(terms.budget, terms.active_filter or "", terms.order, charges, symmetric=symmetric)
+    return filter_usage(
+        terms.budget,
+        terms.active_filter or "",
+        terms.order,
+        charges,
+        symmetric=symmetric,
+    )
 
 
 def doubt(adjacency: Adjacency | None) -> str:
     """What a stranger can hardly tell, by who is protected; a forecast's neighbours are known once it is made."""
-    known = {} if adjacency is None else {"unit": adjacency.unit, **adjacency.parameters}
-    return DOUBTS["label-graph" if adjacency is None else adjacency.kind].format_map(known)
+    if adjacency is None:
+        known = {}
+    else:
+        known = {"unit": adjacency.unit, **adjacency.parameters}
+    return DOUBTS["label-graph" if adjacency is None else adjacency.kind].format_map(
+        known
+    )
 
 
-def guessed_right(charge: Charge | None, adjacency: Adjacency | None, epsilon: float, delta: float) -> int:
+def guessed_right(
+    charge: Charge | None, adjacency: Adjacency | None, epsilon: float, delta: float
+) -> int:
     """Of one hundred guesses whether somebody is in the data, half of them in, how many can be right at most."""
     advantage = (math.expm1(epsilon) + 2 * delta) / (math.exp(epsilon) + 1)
     if charge is not None and adjacency is not None:
-        exact = Composition.of([(charge, 1)], symmetric=adjacency.symmetric).delta_upper(0.0)
+        exact = Composition.of(
+            [(charge, 1)], symmetric=adjacency.symmetric
+        ).delta_upper(0.0)
         advantage = min(advantage, exact)
     return min(100, math.ceil(50 + 50 * advantage - 1e-9))
 
 
-def before_and_after(ledger: str, account: str, plan: Plan, order: Mapping[str, Any]) -> dict[str, Any]:
+def before_and_after(
+    ledger: str, account: str, plan: Plan, order: Mapping[str, Any]
+) -> dict[str, Any]:
     """The account now and then, in shares of its budget; what it allows from then on, or why it does not pay."""
     book = Ledger(ledger)
     now = book.statement(account)
@@ -97,14 +143,31 @@ def before_and_after(ledger: str, account: str, plan: Plan, order: Mapping[str, 
     try:
         book.check_affordable(account, plan.charge, plan.adjacency, people)
     except BudgetExceededError:
-        return answer | {"allowed": False, "why": "money", "reason": _too_dear(now, plan)}
+        return answer | {
+            "allowed": False,
+            "why": "money",
+            "reason": _too_dear(now, plan),
+        }
     except PrivacyError:
-        return answer | {"allowed": False, "why": "people", "reason": _other_people(now, plan, people)}
+        return answer | {
+            "allowed": False,
+            "why": "people",
+            "reason": _other_people(now, plan, people),
+        }
     after = _with(now, plan.adjacency, (plan.charge, 1))
     more = more_like(after, plan.charge)
-    answer |= {"after": after.spent_epsilon, "used_after": gauge(after), "more_after": more}
-    answer["in_all"] = None if more is None else more_like(replace(after, charges=()), plan.charge)
-    return answer | {"allowed": True, "reason": _from_then_on(after, more, order["epsilon"])}
+    answer |= {
+        "after": after.spent_epsilon,
+        "used_after": gauge(after),
+        "more_after": more,
+    }
+    answer["in_all"] = (
+        None if more is None else more_like(replace(after, charges=()), plan.charge)
+    )
+    return answer | {
+        "allowed": True,
+        "reason": _from_then_on(after, more, order["epsilon"]),
+    }
 
 
 def _from_then_on(after: Statement, more: int | None, epsilon: float) -> str:
@@ -123,7 +186,8 @@ def _too_dear(now: Statement, plan: Plan) -> str:
     """Money is the reason; how much is missing, where shares of the budget add up."""
     if not now.charges and now.terms.rule != "planned":
         return (
-            f"its whole budget is epsilon {now.terms.budget.epsilon:g}, and this takes more: ask for a smaller epsilon"
+            f"its whole budget is epsilon {now.terms.budget.epsilon:g}, "
+            "and this takes more: ask for a smaller epsilon"
         )
     left = f"{1 - gauge(now):.0%} of its budget is left".replace("%", " %")
     if now.terms.rule == "planned":
@@ -133,13 +197,17 @@ def _too_dear(now: Statement, plan: Plan) -> str:
     needed = ""
     if plan.charge is not None and now.terms.active_filter in ("mean-shift", "renyi"):
         share = usage(replace(now, charges=((plan.charge, 1),))).used
-        needed = f", and this takes {share:.0%}".replace("%", " %") if share < 1e3 else ", and this takes far more"
+        if share < 1e3:
+            needed = f", and this takes {share:.0%}".replace("%", " %")
+        else:
+            needed = ", and this takes far more"
     return f"{left}{needed}: ask for a smaller epsilon, or for fewer numbers"
 
 
 def _other_people(now: Statement, plan: Plan, people: str) -> str:
     """The account is kept for others, or for less than all that is known of somebody."""
-    terms, adjacency = now.terms, plan.adjacency
+    terms = now.terms
+    adjacency = plan.adjacency
     assert adjacency is not None
     if terms.people and adjacency.kind not in PERSONAL:
         return (
@@ -152,7 +220,10 @@ def _other_people(now: Statement, plan: Plan, people: str) -> str:
         return f"the account is kept for “{terms.people}”, not for “{people}”: choose theirs, or open one"
     if people:
         return f"the account names no people: leave “Whose rows these are” empty, or open an account for “{people}”"
-    kept = "another kind of neighbours" if terms.adjacency is None else spoken_unit(terms.adjacency)
+    if terms.adjacency is None:
+        kept = "another kind of neighbours"
+    else:
+        kept = spoken_unit(terms.adjacency)
     hidden = spoken_unit(adjacency)
     return f"the account is kept for {kept}, and this release hides {hidden}: choose or open another account"
 
@@ -160,7 +231,10 @@ def _other_people(now: Statement, plan: Plan, people: str) -> str:
 def spoken_unit(adjacency: Adjacency) -> str:
     """Whom neighbours differ in, in words."""
     if adjacency.kind in PERSONAL:
-        how = "present or absent" if adjacency.kind == "add-remove" else "replaced by another"
+        if adjacency.kind == "add-remove":
+            how = "present or absent"
+        else:
+            how = "replaced by another"
         return f"one “{adjacency.unit}”, {how}"
     known = {
         "event": "an event of one",
@@ -172,9 +246,21 @@ def spoken_unit(adjacency: Adjacency) -> str:
 
 def _so_far(now: Statement) -> dict[str, Any]:
     """An account as it is; what comes after is not known yet."""
-    budget, then = now.terms.budget, {"after": None, "used_after": None, "more_after": None, "in_all": None}
-    known = {"account": now.terms.name, "people": now.terms.people, "epsilon": budget.epsilon, "delta": budget.delta}
-    return {**known, "notices": now.notices, "before": now.spent_epsilon, "used_before": gauge(now), **then}
+    budget = now.terms.budget
+    then = {"after": None, "used_after": None, "more_after": None, "in_all": None}
+    known = {
+        "account": now.terms.name,
+        "people": now.terms.people,
+        "epsilon": budget.epsilon,
+        "delta": budget.delta,
+    }
+    return {
+        **known,
+        "notices": now.notices,
+        "before": now.spent_epsilon,
+        "used_before": gauge(now),
+        **then,
+    }
 
 
 def _with(now: Statement, adjacency: Adjacency, *more: tuple[Charge, int]) -> Statement:
@@ -188,30 +274,49 @@ def promised_charge(epsilon: float, delta: float) -> Charge:
     return Charge(GaussianPair.mean_shift(mean_shift_for(epsilon, delta)))
 
 
-def largest_epsilon(book: Ledger, account: str, plan: Plan, order: Mapping[str, Any]) -> float:
+def largest_epsilon(
+    book: Ledger, account: str, plan: Plan, order: Mapping[str, Any]
+) -> float:
     """About the largest epsilon that the account can pay for."""
-    low, high = SMALLEST_TRIED, LARGEST_TRIED
-    delta, people = order["delta"], order.get("people") or ""
-    adjacency = plan.adjacency or book.terms(account).adjacency or Adjacency.add_remove()
+    low = SMALLEST_TRIED
+    high = LARGEST_TRIED
+    delta = order["delta"]
+    people = order.get("people") or ""
+    adjacency = (
+        plan.adjacency or book.terms(account).adjacency or Adjacency.add_remove()
+    )
     for _ in range(8):
         middle = math.sqrt(low * high)
         try:
-            charge = promised_charge(middle, delta) if plan.charge_at is None else plan.charge_at(middle)
+            if plan.charge_at is None:
+                charge = promised_charge(middle, delta)
+            else:
+                charge = plan.charge_at(middle)
             book.check_affordable(account, charge, adjacency, people)
             low = middle
         except AssumptionError:  # the account is for others: money is not the reason
             return LARGEST_TRIED
-        except (PrivacyError, InputError):  # too much for the account, or for the mechanism
+        except (
+            PrivacyError,
+            InputError,
+        ):  # too much for the account, or for the mechanism
             high = middle
     return low
 
 
-def what_if(ledger: str, account: str, releases: list[dict[str, Any]]) -> dict[str, Any]:
+def what_if(
+    ledger: str, account: str, releases: list[dict[str, Any]]
+) -> dict[str, Any]:
     """Several releases that nobody has ordered yet, on top of what an account has spent: composed exactly."""
     now = Ledger(ledger).statement(account)
     if now.terms.rule == "planned":
-        raise ParameterError("the account must have no plan: it allows what its plan names. Got a planned one.")
-    charges = [(promised_charge(one["epsilon"], one["delta"]), one["count"]) for one in releases]
+        raise ParameterError(
+            "the account must have no plan: it allows what its plan names. Got a planned one."
+        )
+    charges = [
+        (promised_charge(one["epsilon"], one["delta"]), one["count"])
+        for one in releases
+    ]
     try:
         then = _with(now, now.terms.adjacency or Adjacency.add_remove(), *charges)
     except PrivacyError:  # not even one

@@ -17,7 +17,15 @@ from gaussveil.statistics.block import is_number, require_columns
 from gaussveil.timeseries import read_readings, simulate_households
 from gaussveil.timeseries.household_models import steps_ahead
 from gaussveil.timeseries.tables import columns_of, to_minutes
-from gaussveil_studio.offers.offer import ASKED_AGAIN, Offer, Outcome, Picture, Plan, band, spelled
+from gaussveil_studio.offers.offer import (
+    ASKED_AGAIN,
+    Offer,
+    Outcome,
+    Picture,
+    Plan,
+    band,
+    spelled,
+)
 from gaussveil_studio.offers.tables import open_source, proposed, reading_of, schema_of
 from gaussveil_studio.shown import written
 
@@ -27,8 +35,16 @@ HOLDS = (
 )
 ROOM = 4 << 20  # bytes: certificates hold a loss for every pair of households
 MOST_DRAWN = 6
-GAPS = {"none are": "refuse", "a straight line": "interpolate", "the last one": "hold", "a week before": "week"}
-SECONDS_AT_LEAST, SECONDS_A_HOME, SECONDS_A_PAIR = 6.0, 0.02, 0.0007  # of a design: of start, models, and each pair
+GAPS = {
+    "none are": "refuse",
+    "a straight line": "interpolate",
+    "the last one": "hold",
+    "a week before": "week",
+}
+# of a design: of start, models, and each pair
+SECONDS_AT_LEAST = 6.0
+SECONDS_A_HOME = 0.02
+SECONDS_A_PAIR = 0.0007
 
 
 class ForecastOffer(Offer):
@@ -39,64 +55,99 @@ class ForecastOffer(Offer):
     def _forecaster(self, **more: Any) -> PrivateForecaster:
         order = self.order
         if not order["home"]:
-            raise ParameterError("name the household whose forecast, or whose cluster's forecasts, to release")
-        known = {name: order[name] for name in ("horizon", "epsilon", "delta", "clusters")}
+            raise ParameterError(
+                "name the household whose forecast, or whose cluster's forecasts, to release"
+            )
+        known = {
+            name: order[name] for name in ("horizon", "epsilon", "delta", "clusters")
+        }
         return PrivateForecaster(model=order["past"], **{**known, **more})
 
     def _reading(self) -> dict[str, Any]:
         """How the table is read: long, or a column for each home; from its names and types alone."""
-        schema, order = schema_of(self.needed_table()), self.order
+        schema = schema_of(self.needed_table())
+        order = self.order
         guessed = proposed(schema)
         time = order["time"] or guessed["time"]
         if not time:
-            raise SchemaError("the table has no column of times: choose the one that says when a reading was taken")
+            raise SchemaError(
+                "the table has no column of times: choose the one that says when a reading was taken"
+            )
         require_columns(schema, [time])
-        known = {"time": time, "measured_in": order["measured_in"], "gaps": GAPS[order["gaps"]]}
+        known = {
+            "time": time,
+            "measured_in": order["measured_in"],
+            "gaps": GAPS[order["gaps"]],
+        }
         others = [one for one in schema if one.name != time]
-        if not order["unit"] and len(others) > 1 and all(is_number(one.type) for one in others):
+        if (
+            not order["unit"]
+            and len(others) > 1
+            and all(is_number(one.type) for one in others)
+        ):
             return {**known, "layout": "wide"}
         unit = order["unit"] or guessed["unit"]
         if not unit:
-            raise SchemaError("choose the column that names the home, or give a table with a column for each")
+            raise SchemaError(
+                "choose the column that names the home, or give a table with a column for each"
+            )
         left = [one.name for one in others if one.name != unit and is_number(one.type)]
         reading = order["reading"] or reading_of(left)
         if not reading:
-            raise SchemaError("choose the column of readings: the table has several columns of numbers, or none")
+            raise SchemaError(
+                "choose the column of readings: the table has several columns of numbers, or none"
+            )
         require_columns(schema, [unit, reading])
         return {**known, "layout": "long", "household": unit, "power": reading}
 
     def _homes(self) -> list[str]:
         """Names of the homes, which are public: the certificate says so."""
-        known, address = self._reading(), self.needed_table()
+        known = self._reading()
+        address = self.needed_table()
         if known["layout"] == "wide":
             return [name for name in schema_of(address).names if name != known["time"]]
         return list(_names(address, known["household"], *written(address)))
 
     def _checked(self) -> list[str]:
         """Everything that names and types can tell, by the code that will read the readings."""
-        known, homes = self._reading(), self._homes()
+        known = self._reading()
+        homes = self._homes()
         schema = schema_of(self.needed_table())
         hours = pa.array(np.arange(4) * 3_600_000_000, pa.timestamp("us"))
         columns: dict[str, Any] = {}
         for one in schema:
             if one.name == known["time"]:
-                is_text = pa.types.is_string(one.type) or pa.types.is_large_string(one.type)
-                columns[one.name] = hours if is_text else hours.cast(one.type, safe=False)
+                is_text = pa.types.is_string(one.type) or pa.types.is_large_string(
+                    one.type
+                )
+                columns[one.name] = (
+                    hours if is_text else hours.cast(one.type, safe=False)
+                )
             elif one.name == known.get("household"):
                 columns[one.name] = pa.array(["home"] * 4)
             else:
-                columns[one.name] = pa.array([1] * 4).cast(one.type) if is_number(one.type) else pa.nulls(4, one.type)
+                columns[one.name] = (
+                    pa.array([1] * 4).cast(one.type)
+                    if is_number(one.type)
+                    else pa.nulls(4, one.type)
+                )
         if not pa.types.is_date(schema.field(known["time"]).type):
             read_readings(pa.table(columns), **known)
         times = schema.field(known["time"])
         if not pa.types.is_temporal(times.type) and not _are_times(
             self.needed_table(), times.name, *written(self.address)
         ):
-            raise SchemaError(f"column '{times.name}' must hold times such as 2018-10-29T00:15 in every row")
+            raise SchemaError(
+                f"column '{times.name}' must hold times such as 2018-10-29T00:15 in every row"
+            )
         if self.order["home"] not in homes:
-            raise ParameterError("home must be one of the table's homes. Got another name.")
+            raise ParameterError(
+                "home must be one of the table's homes. Got another name."
+            )
         if self.order["clusters"] > len(homes) // 2:
-            raise ParameterError(f"clusters must be at most {len(homes) // 2}, for {len(homes)} households")
+            raise ParameterError(
+                f"clusters must be at most {len(homes) // 2}, for {len(homes)} households"
+            )
         return homes
 
     def plan(self) -> Plan:
@@ -104,19 +155,30 @@ class ForecastOffer(Offer):
         steps_ahead(self._forecaster().horizon, 1)
         count = len(self._checked())
         homes = simulate_households(8, 15, step_minutes=60, seed=1)
-        rehearsed = self._forecaster(horizon="3h", clusters=1, generator=SeededGenerator(1)).fit(homes)
+        rehearsed = self._forecaster(
+            horizon="3h", clusters=1, generator=SeededGenerator(1)
+        ).fit(homes)
         return Plan(
             facts=(
-                ("Hidden", f"which household of its cluster the forecast belongs to, of {count} in all"),
+                (
+                    "Hidden",
+                    f"which household of its cluster the forecast belongs to, of {count} in all",
+                ),
                 ("Horizon", str(self.order["horizon"])),
                 (
                     "Noise",
                     "not shown yet: its size follows from the readings and would tell of them before anything is paid. "
                     "It will be the smallest that keeps the promise, and the certificate states it",
                 ),
-                ("Assumed public", "which household is in which cluster, and the models of the households"),
+                (
+                    "Assumed public",
+                    "which household is in which cluster, and the models of the households",
+                ),
             ),
-            simulated=_picture("Three hours of one of eight simulated homes", rehearsed.release("home00002").value),
+            simulated=_picture(
+                "Three hours of one of eight simulated homes",
+                rehearsed.release("home00002").value,
+            ),
             seconds=self.seconds(),
         )
 
@@ -137,8 +199,13 @@ class ForecastOffer(Offer):
 
     def python(self) -> str:
         """As Python; whose forecast it is stands in no file that may be given away."""
-        call = "release_cluster_of" if self.order["whole_cluster"] else "release"
-        given = ", ".join(f"{name}={value!r}" for name, value in self._reading().items())
+        if self.order["whole_cluster"]:
+            call = "release_cluster_of"
+        else:
+            call = "release"
+        given = ", ".join(
+            f"{name}={value!r}" for name, value in self._reading().items()
+        )
         fitted = f"fit(read_readings(gaussveil.open(table), {given}))"
         return f"{ASKED_AGAIN}\nrelease = {spelled(self._forecaster())}.{fitted}.{call}(whose)"
 
@@ -148,9 +215,13 @@ class ForecastOffer(Offer):
 
     def release(self, account: Account) -> Outcome:
         """Draw."""
-        forecaster, name = self._known["forecaster"], self.order["home"]
+        forecaster = self._known["forecaster"]
+        name = self.order["home"]
         forecaster.account = account
-        release = forecaster.release_cluster_of(name) if self.order["whole_cluster"] else forecaster.release(name)
+        if self.order["whole_cluster"]:
+            release = forecaster.release_cluster_of(name)
+        else:
+            release = forecaster.release(name)
         known = release.certificate.parameters
         return Outcome(
             body=encode_columns(release.value.columns(), ".csv"),
@@ -181,11 +252,21 @@ def _are_times(address: str, column: str, *_written: int) -> bool:
 
 
 def _picture(title: str, value: PrivateForecast) -> Picture:
-    times = [str(time).replace("T", " ") for time in value.times.astype("datetime64[m]")]
+    times = [
+        str(time).replace("T", " ") for time in value.times.astype("datetime64[m]")
+    ]
     series: dict[str, Any] = {}
     for index, row in enumerate(np.atleast_2d(value.kw)[:MOST_DRAWN]):
         series["released" if value.kw.ndim == 1 else f"row {index + 1}"] = row.tolist()
     bands = []
     if value.kw.ndim == 1:
-        bands = [band(value.lower_kw.tolist(), value.upper_kw.tolist(), f"{value.coverage:.0%} band")]
-    return Picture(title, times, series, "time", "kW", bands=bands, holds=HOLDS if bands else "")
+        bands = [
+            band(
+                value.lower_kw.tolist(),
+                value.upper_kw.tolist(),
+                f"{value.coverage:.0%} band",
+            )
+        ]
+    return Picture(
+        title, times, series, "time", "kW", bands=bands, holds=HOLDS if bands else ""
+    )

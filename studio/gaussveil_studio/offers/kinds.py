@@ -17,7 +17,8 @@ def _described(name: str) -> dict[str, Any]:
 KINDS: dict[str, Any] = _described("orders.toml")
 EVERY = KINDS.pop("every")["fields"]
 JOBS: dict[str, dict[str, Any]] = {
-    name: {"order": {}, "needs": [], "rare": False, **job} for name, job in _described("jobs.toml").items()
+    name: {"order": {}, "needs": [], "rare": False, **job}
+    for name, job in _described("jobs.toml").items()
 }
 
 
@@ -25,5 +26,8 @@ def job_of(kind: str, wanted: str = "") -> str:
     """The job that a form is for: the one that was wanted, or the usual one of a kind of release."""
     if JOBS.get(wanted, {}).get("kind") == kind:
         return wanted
-    usual = "averages" if kind == "table" else ""
+    if kind == "table":
+        usual = "averages"
+    else:
+        usual = ""
     return usual or next(name for name, job in JOBS.items() if job["kind"] == kind)

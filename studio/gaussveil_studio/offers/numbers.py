@@ -17,7 +17,8 @@ from gaussveil_studio.offers.offer import ASKED_AGAIN, DAY, spelled
 from gaussveil_studio.offers.rehearsed import NORMAL_95, Answer, Facts, RehearsedOffer
 from gaussveil_studio.offers.tables import open_source, read_plain, schema_of
 
-MOST_DRAWN, MOST_SERIES = 120, 6
+MOST_DRAWN = 120
+MOST_SERIES = 6
 MOST_PROFILES = 480  # numbers: the search for their noise takes seconds then
 GUESSED_SIZE = 20.0  # of simulated numbers, against the sensitivity
 
@@ -29,23 +30,36 @@ class VectorOffer(RehearsedOffer):
     y_name = "value"
 
     def _mechanism(self, **more: Any) -> mechanisms.GaussianRelease:
-        return mechanisms.GaussianRelease(**self._promised("l2_sensitivity", "adjacency", **more))
+        return mechanisms.GaussianRelease(
+            **self._promised("l2_sensitivity", "adjacency", **more)
+        )
 
     def _data(self) -> Numbers:
-        found: Numbers = self._known.setdefault("numbers", read_plain(self.needed_table()))
+        found: Numbers = self._known.setdefault(
+            "numbers", read_plain(self.needed_table())
+        )
         return found
 
     def _simulated(self) -> Numbers:
         numbers = self._data()
         size = GUESSED_SIZE * self.order["l2_sensitivity"] / max(DAY)
-        return Numbers(size * np.resize(np.asarray(DAY), numbers.values[:MOST_DRAWN].shape), numbers.columns)
+        return Numbers(
+            size * np.resize(np.asarray(DAY), numbers.values[:MOST_DRAWN].shape),
+            numbers.columns,
+        )
 
     def _facts(self, rehearsed: Answer) -> Facts:
         shape = self._data().values.shape
         plan = self._mechanism().plan(shape)
         return (
-            ("Table", f"{' x '.join(map(str, shape))} numbers; shape and names of columns are taken as public"),
-            ("Noise", f"standard deviation {plan.standard_deviation:.6g} on every number"),
+            (
+                "Table",
+                f"{' x '.join(map(str, shape))} numbers; shape and names of columns are taken as public",
+            ),
+            (
+                "Noise",
+                f"standard deviation {plan.standard_deviation:.6g} on every number",
+            ),
             ("Grid", f"multiples of {plan.noise.grid:.3g}".replace("e-0", "e-")),
         )
 
@@ -53,18 +67,33 @@ class VectorOffer(RehearsedOffer):
         """Read the table and plan."""
         numbers = self._data()
         self._mechanism().plan(numbers.values.shape)
-        return BYTES_PER_NUMBER * (numbers.values.size + len(numbers.columns or ())) + 4096
+        return (
+            BYTES_PER_NUMBER * (numbers.values.size + len(numbers.columns or ())) + 4096
+        )
 
     def _answer(self, mechanism: mechanisms.GaussianRelease, data: Numbers) -> Answer:
         shape = " x ".join(map(str, data.values.shape))
-        release = mechanism.release(data.values, released=f"{self.table_name}, {shape} numbers")
-        reach = NORMAL_95 * float(np.max(mechanism.plan(data.values.shape).standard_deviation))
-        drawn = np.reshape(release.value, (len(release.value) if np.ndim(release.value) else 1, -1))
+        release = mechanism.release(
+            data.values, released=f"{self.table_name}, {shape} numbers"
+        )
+        reach = NORMAL_95 * float(
+            np.max(mechanism.plan(data.values.shape).standard_deviation)
+        )
+        drawn = np.reshape(
+            release.value, (len(release.value) if np.ndim(release.value) else 1, -1)
+        )
         drawn = drawn[:MOST_DRAWN, :MOST_SERIES]
-        header = data.columns or [f"column {index + 1}" for index in range(drawn.shape[1])]
-        table = {"row": list(range(1, len(drawn) + 1)), **dict(zip(header, drawn.T.tolist()))}
+        header = data.columns or [
+            f"column {index + 1}" for index in range(drawn.shape[1])
+        ]
+        table = {
+            "row": list(range(1, len(drawn) + 1)),
+            **dict(zip(header, drawn.T.tolist())),
+        }
         body = encode(Numbers(release.value, data.columns), ".csv")
-        noise = (("Noise", f"standard deviation {reach / NORMAL_95:.6g} on every number"),)
+        noise = (
+            ("Noise", f"standard deviation {reach / NORMAL_95:.6g} on every number"),
+        )
         return Answer(table, release.certificate, noise, reach=reach, body=body)
 
     def python(self) -> str:
@@ -81,19 +110,25 @@ class SpectrumOffer(RehearsedOffer):
 
     def _mechanism(self, **more: Any) -> mechanisms.PrivateSpectrum:
         return mechanisms.PrivateSpectrum(
-            sample_period=self.order["minutes"] / 60, **self._promised("l2_ball", "points", **more)
+            sample_period=self.order["minutes"] / 60,
+            **self._promised("l2_ball", "points", **more),
         )
 
     def _chosen(self) -> list[str]:
-        schema, column, by = schema_of(self.needed_table()), self.order["column"], self.order["order"]
+        schema = schema_of(self.needed_table())
+        column = self.order["column"]
+        by = self.order["order"]
         require_numbers(schema, [column])
         require_columns(schema, [by])
         if column == by:
-            raise SchemaError("readings cannot be their own order: choose the column of times")
+            raise SchemaError(
+                "readings cannot be their own order: choose the column of times"
+            )
         return [column, by]
 
     def _simulated(self) -> Source:
-        count, generator = 8 * self.order["points"], np.random.default_rng(0)
+        count = 8 * self.order["points"]
+        generator = np.random.default_rng(0)
         hours = (np.arange(count) * self.order["minutes"] / 60).astype(int) % len(DAY)
         kw = np.asarray(DAY)[hours] / max(DAY) * generator.gamma(4.0, 0.25, count)
         return as_source(pa.table(dict(zip(self._chosen(), (kw, np.arange(count))))))
@@ -103,7 +138,9 @@ class SpectrumOffer(RehearsedOffer):
 
     def _answer(self, mechanism: mechanisms.PrivateSpectrum, data: Any) -> Answer:
         release = mechanism.release(data, order=[self.order["order"]])
-        hourly = np.arange(mechanism.points + 1) / (2 * mechanism.points * mechanism.sample_period)
+        hourly = np.arange(mechanism.points + 1) / (
+            2 * mechanism.points * mechanism.sample_period
+        )
         table = {"cycles per hour": hourly.tolist(), "density": release.value.tolist()}
         reach = NORMAL_95 * float(np.max(mechanism.plan().standard_deviation))
         return Answer(table, release.certificate, reach=reach, lowest=0.0)
@@ -123,25 +160,42 @@ class LabelOffer(RehearsedOffer):
     y_name = "value"
 
     def _mechanism(self, **more: Any) -> mechanisms.ClassLabelNoise:
-        return mechanisms.ClassLabelNoise(common_covariance=True, **self._promised(**more))
+        return mechanisms.ClassLabelNoise(
+            common_covariance=True, **self._promised(**more)
+        )
 
     def _chosen(self) -> list[str]:
-        schema, label = schema_of(self.needed_table()), self.order["label"]
+        schema = schema_of(self.needed_table())
+        label = self.order["label"]
         require_columns(schema, [label])
-        names = [one.name for one in schema if is_number(one.type) and one.name != label]
+        names = [
+            one.name for one in schema if is_number(one.type) and one.name != label
+        ]
         if not names:
-            raise SchemaError("the table must hold columns of numbers beside the labels")
+            raise SchemaError(
+                "the table must hold columns of numbers beside the labels"
+            )
         return names
 
     def _data(self) -> tuple[list[str], Any]:
         names = self._chosen()
-        table = open_source(self.needed_table()).table([self.order["label"], *names], order=[self.order["label"]])
+        table = open_source(self.needed_table()).table(
+            [self.order["label"], *names], order=[self.order["label"]]
+        )
         labels = [str(label) for label in table[self.order["label"]].to_pylist()]
-        rows = np.stack([table[name].cast(pa.float64()).to_numpy() for name in names], axis=1)
-        if not 2 <= len(labels) <= MOST_PROFILES // len(names) or len({*labels}) < len(labels):
-            raise SchemaError(f"the table must hold one row for each label, {MOST_PROFILES} numbers at most in all")
+        rows = np.stack(
+            [table[name].cast(pa.float64()).to_numpy() for name in names], axis=1
+        )
+        if not 2 <= len(labels) <= MOST_PROFILES // len(names) or len({*labels}) < len(
+            labels
+        ):
+            raise SchemaError(
+                f"the table must hold one row for each label, {MOST_PROFILES} numbers at most in all"
+            )
         if self.order["secret"] not in labels:
-            raise ParameterError("which is yours must be a label of the table. Got another one.")
+            raise ParameterError(
+                "which is yours must be a label of the table. Got another one."
+            )
         return labels, rows
 
     _simulated = _data
@@ -152,11 +206,18 @@ class LabelOffer(RehearsedOffer):
     def _answer(self, mechanism: mechanisms.ClassLabelNoise, data: Any) -> Answer:
         labels, rows = data
         designed = mechanism.design(rows, labels=labels)
-        release = designed.release(self.order["secret"] if mechanism.generator is None else labels[0])
+        release = designed.release(
+            self.order["secret"] if mechanism.generator is None else labels[0]
+        )
         # One and the same for all labels: a label's own error would tell which it is.
         reach = NORMAL_95 * math.sqrt(designed.accuracy_)
         table = {"column": self._chosen(), "value": release.value.tolist()}
-        kept = (("Left to tell", f"{designed.retained_variance_:.0%} of what tells the profiles apart on average"),)
+        kept = (
+            (
+                "Left to tell",
+                f"{designed.retained_variance_:.0%} of what tells the profiles apart on average",
+            ),
+        )
         return Answer(table, release.certificate, kept, reach=reach)
 
     def python(self) -> str:

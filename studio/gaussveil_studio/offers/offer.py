@@ -13,7 +13,10 @@ from gaussveil_studio.offers.rounding import spoken_numbers
 if TYPE_CHECKING:
     from gaussveil.accounting import Account, Adjacency, Certificate, Charge
 
-CLOSE: Mapping[str, float] = {"epsilon": 50.0, "delta": 0.5}  # hides nothing, and is all that samplers allow
+CLOSE: Mapping[str, float] = {
+    "epsilon": 50.0,
+    "delta": 0.5,
+}  # hides nothing, and is all that samplers allow
 # A day of a home as everybody knows it: public, and of no data.
 DAY = (2, 2, 1, 1, 1, 2, 4, 6, 6, 5, 5, 6, 7, 6, 5, 5, 6, 8, 10, 10, 9, 7, 5, 3)
 ASKED_AGAIN = 'whose = input("Whose is it? That stands in no file: ")'
@@ -40,12 +43,21 @@ class Picture:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; series as pairs, since browsers reorder names that look like numbers."""
-        series, bands = [[name, list(y)] for name, y in self.series.items()], [dict(one) for one in self.bands]
+        series = [[name, list(y)] for name, y in self.series.items()]
+        bands = [dict(one) for one in self.bands]
         told = spoken_numbers(series, bands)
-        return {**vars(self), "x": list(self.x), "series": series, "bands": bands, "told": told}
+        return {
+            **vars(self),
+            "x": list(self.x),
+            "series": series,
+            "bands": bands,
+            "told": told,
+        }
 
 
-def band(low: Sequence[float], high: Sequence[float], name: str = "95 % band", of: int = 0) -> dict[str, Any]:
+def band(
+    low: Sequence[float], high: Sequence[float], name: str = "95 % band", of: int = 0
+) -> dict[str, Any]:
     """A band around one of a picture's series."""
     return {"of": of, "name": name, "low": list(low), "high": list(high)}
 

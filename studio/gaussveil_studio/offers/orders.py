@@ -32,11 +32,21 @@ def _listed(given: object) -> object:
 
 def _none_if_empty(given: object) -> object:
     """What is left empty is not given."""
-    return None if given == "" else given
+    if given == "":
+        return None
+    return given
 
 
-Names = Annotated[Annotated[list[Text], Field(max_length=20_000)] | None, BeforeValidator(_listed)]
-TYPES: dict[str, Any] = {"number": float, "whole": int, "text": Text, "names": Names, "yes": bool}
+Names = Annotated[
+    Annotated[list[Text], Field(max_length=20_000)] | None, BeforeValidator(_listed)
+]
+TYPES: dict[str, Any] = {
+    "number": float,
+    "whole": int,
+    "text": Text,
+    "names": Names,
+    "yes": bool,
+}
 
 
 class Order(Asked):
@@ -48,11 +58,17 @@ class Order(Asked):
 
 def _field(asked: dict[str, Any]) -> tuple[Any, Any]:
     """Type and rules of one field."""
-    kind, choices, needed = asked.get("is", "text"), asked.get("choices"), asked.get("needed", False)
+    kind = asked.get("is", "text")
+    choices = asked.get("choices")
+    needed = asked.get("needed", False)
     default = asked.get("default", choices[0] if choices else "" if needed else None)
     limits = {LIMITS[name]: value for name, value in asked.items() if name in LIMITS}
     if kind == "number":
-        limits = {**({} if "gt" in limits else {"ge": -LARGEST}), "le": LARGEST, **limits}
+        limits = {
+            **({} if "gt" in limits else {"ge": -LARGEST}),
+            "le": LARGEST,
+            **limits,
+        }
         if "lt" in limits:
             del limits["le"]
     if needed:
@@ -60,15 +76,29 @@ def _field(asked: dict[str, Any]) -> tuple[Any, Any]:
     typed = Literal[tuple(choices)] if choices else TYPES[kind]
     if default is None and kind != "names":
         typed = Annotated[typed | None, BeforeValidator(_none_if_empty)]
-    shown: Any = {"ask": asked.get("ask", "what"), "pick": asked.get("pick"), "spoken": asked.get("spoken")}
-    known = Field(default=default, title=asked["title"], description=asked["help"], json_schema_extra=shown, **limits)
+    shown: Any = {
+        "ask": asked.get("ask", "what"),
+        "pick": asked.get("pick"),
+        "spoken": asked.get("spoken"),
+    }
+    known = Field(
+        default=default,
+        title=asked["title"],
+        description=asked["help"],
+        json_schema_extra=shown,
+        **limits,
+    )
     return typed, known
 
 
 def _order(name: str, described: dict[str, Any]) -> type[Order]:
-    fields: dict[str, Any] = {field: _field(asked) for field, asked in (described["fields"] | EVERY).items()}
+    fields: dict[str, Any] = {
+        field: _field(asked) for field, asked in (described["fields"] | EVERY).items()
+    }
     fields["mechanism"] = (Literal[name], ...)
-    made = create_model(f"{name.title()}Order", __base__=Order, __doc__=described["about"], **fields)
+    made = create_model(
+        f"{name.title()}Order", __base__=Order, __doc__=described["about"], **fields
+    )
     made.title = described["title"]
     return made
 
@@ -84,15 +114,21 @@ class PreviewRequest(Asked):
     """What a release would be like."""
 
     order: AnyOrder
-    table: Text | None = Field(default=None, description="Id of a table; streams need none.")
+    table: Text | None = Field(
+        default=None, description="Id of a table; streams need none."
+    )
     account: Text | None = Field(default=None, description="Account that would pay.")
 
 
 class ReleaseRequest(PreviewRequest):
     """One release. The key makes it one: whatever is sent twice under one key is done once."""
 
-    key: str = Field(pattern=KEY, description="Idempotency key, 32 hexadecimal digits; the ledger's id of the release.")
+    key: str = Field(
+        pattern=KEY,
+        description="Idempotency key, 32 hexadecimal digits; the ledger's id of the release.",
+    )
     account: Text = Field(min_length=1, description="Account that pays.")
     shown: str = Field(
-        pattern=r"^[0-9a-f]{64}$", description="The digest of the preview that showed this very release."
+        pattern=r"^[0-9a-f]{64}$",
+        description="The digest of the preview that showed this very release.",
     )

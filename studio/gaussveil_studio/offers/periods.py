@@ -22,7 +22,9 @@ PERIODS = {"one month": "%Y-%m", "one week": "%G-W%V", "one day": "%Y-%m-%d"}
 def unit_of(order: Mapping[str, Any]) -> str:
     """Who is protected, by name: a column, or a period of whom it names."""
     unit: str = order["unit"]
-    return unit if is_whole(order) else f"{unit} in {order['period']}"
+    if is_whole(order):
+        return unit
+    return f"{unit} in {order['period']}"
 
 
 def is_whole(order: Mapping[str, Any]) -> bool:
@@ -43,7 +45,9 @@ def with_periods(schema: pa.Schema, order: Mapping[str, Any], time: str) -> pa.S
     if not time or not pa.types.is_temporal(schema.field(time).type):
         raise SchemaError("periods need a column of times, and the table has none")
     if unit_of(order) in schema.names:
-        raise SchemaError("the table has a column that is called as the periods would be: give it another name")
+        raise SchemaError(
+            "the table has a column that is called as the periods would be: give it another name"
+        )
     return schema.append(pa.field(unit_of(order), pa.string()))
 
 
@@ -55,4 +59,8 @@ def by_periods(source: Source, order: Mapping[str, Any], time: str) -> Source:
     found = source.table(list(dict.fromkeys(name for name in wanted if name)))
     whose = pc.cast(found[order["unit"]], pa.string())
     when = pc.strftime(found[time], format=PERIODS[order["period"]])
-    return as_source(found.append_column(unit_of(order), pc.binary_join_element_wise(whose, when, " in ")))
+    return as_source(
+        found.append_column(
+            unit_of(order), pc.binary_join_element_wise(whose, when, " in ")
+        )
+    )

@@ -19,7 +19,16 @@ from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.noise import SeededGenerator
 from gaussveil.report.number_files import encode_columns
 from gaussveil.statistics.block import is_number, require_columns, require_numbers
-from gaussveil_studio.offers.offer import CLOSE, Offer, Outcome, Picture, Plan, band, spelled, spread
+from gaussveil_studio.offers.offer import (
+    CLOSE,
+    Offer,
+    Outcome,
+    Picture,
+    Plan,
+    band,
+    spelled,
+    spread,
+)
 from gaussveil_studio.offers.tables import open_source, schema_of
 
 MOST_SIMULATED = 20_000
@@ -51,11 +60,15 @@ class Answer:
     body: bytes | None = None
     """The file, where it is no table."""
 
-    def ends_of(self, values: Sequence[float]) -> tuple[Sequence[float], Sequence[float]] | None:
+    def ends_of(
+        self, values: Sequence[float]
+    ) -> tuple[Sequence[float], Sequence[float]] | None:
         """The ends of a column."""
         if self.reach is None:
             return self.ends
-        return [max(v - self.reach, self.lowest) for v in values], [v + self.reach for v in values]
+        return [max(v - self.reach, self.lowest) for v in values], [
+            v + self.reach for v in values
+        ]
 
     def picture(
         self,
@@ -68,16 +81,33 @@ class Answer:
     ) -> Picture:
         """The answer with its bands: its own, or the spread of other answers to the same question."""
         (x_name, names), *drawn = self.table.items()
-        rows, bands = slice(self.skipped, None), []
+        rows = slice(self.skipped, None)
+        bands = []
         for place, (_, values) in enumerate(drawn):
             if ends := self.ends_of(values):
                 bands.append(band(ends[0][rows], ends[1][rows], of=place))
             elif len(others) > 1:
-                bands.append(spread([list(one.table.values())[place + 1][rows] for one in others], place))
+                bands.append(
+                    spread(
+                        [list(one.table.values())[place + 1][rows] for one in others],
+                        place,
+                    )
+                )
         series = {name: list(values[rows]) for name, values in drawn}
-        told = holds if bands else ""
+        if bands:
+            told = holds
+        else:
+            told = ""
         return Picture(
-            title, list(names[rows]), series, x_name, y_name, kind, bands=bands, holds=told, own_scale=own_scale
+            title,
+            list(names[rows]),
+            series,
+            x_name,
+            y_name,
+            kind,
+            bands=bands,
+            holds=told,
+            own_scale=own_scale,
         )
 
     def encoded(self) -> bytes:
@@ -87,7 +117,9 @@ class Answer:
         _, values = self.table.values()
         ends = dict(zip(("low", "high"), self.ends_of(values) or ()))
         columns = {**self.table, **ends, **self.beside}
-        return encode_columns({name: np.asarray(each) for name, each in columns.items()}, ".csv")
+        return encode_columns(
+            {name: np.asarray(each) for name, each in columns.items()}, ".csv"
+        )
 
 
 class RehearsedOffer(Offer):
@@ -120,19 +152,34 @@ class RehearsedOffer(Offer):
 
     def _promised(self, *names: str, **more: Any) -> dict[str, Any]:
         """Parameters that the mechanism and the order call alike."""
-        whose = {"people": self.order["people"]} if self.order.get("people") else {}
-        return {**{name: self.order[name] for name in ("epsilon", "delta", *names)}, **whose, **more}
+        if self.order.get("people"):
+            whose = {"people": self.order["people"]}
+        else:
+            whose = {}
+        return {
+            **{name: self.order[name] for name in ("epsilon", "delta", *names)},
+            **whose,
+            **more,
+        }
 
     def plan(self) -> Plan:
         """The charge and the answers that simulated rows give; from the schema alone."""
         data = self._simulated()
         seeds = map(SeededGenerator, range(1, 1 + self.rehearsals))
         found = [self._answer(self._mechanism(generator=seed), data) for seed in seeds]
-        self._known["room"] = ROOM + 4 * len(found[0].encoded())  # the release will be as large, about
+        self._known["room"] = ROOM + 4 * len(
+            found[0].encoded()
+        )  # the release will be as large, about
         known = found[0].certificate
         picture = self._drawn(found[0], self.simulated_on, found)
         dearer = getattr(self, "charge_at", None)
-        return Plan(self._facts(found[0]), known.charge, known.adjacency, simulated=picture, charge_at=dearer)
+        return Plan(
+            self._facts(found[0]),
+            known.charge,
+            known.adjacency,
+            simulated=picture,
+            charge_at=dearer,
+        )
 
     def prepare(self) -> int:
         """Open the table and rehearse."""
@@ -154,7 +201,9 @@ class RehearsedOffer(Offer):
         return Outcome(
             body=found.encoded(),
             certificate=found.certificate,
-            facts=tuple({"Released": found.certificate.released, **dict(found.facts)}.items()),
+            facts=tuple(
+                {"Released": found.certificate.released, **dict(found.facts)}.items()
+            ),
             picture=lambda: self._drawn(found, "Released"),
         )
 
@@ -162,23 +211,37 @@ class RehearsedOffer(Offer):
         """The same with next to no noise."""
         return self._drawn(self._answer(self._mechanism(**CLOSE), self._data()), "")
 
-    def _drawn(self, answer: Answer, title: str, others: Sequence[Answer] = ()) -> Picture:
+    def _drawn(
+        self, answer: Answer, title: str, others: Sequence[Answer] = ()
+    ) -> Picture:
         if not len(next(iter(answer.table.values()))):
-            raise ParameterError("nothing would show: no value is frequent enough at so small an epsilon")
-        return answer.picture(title, self.kind, self.y_name, others, self.holds, self.own_scale)
+            raise ParameterError(
+                "nothing would show: no value is frequent enough at so small an epsilon"
+            )
+        return answer.picture(
+            title, self.kind, self.y_name, others, self.holds, self.own_scale
+        )
 
     def _chosen(self) -> list[str]:
         """Features, target and unit: those that were named, else all columns of numbers; all checked by the schema."""
         order = self.order
         if "columns" not in order:
             return []
-        skipped = [order[name] for name in ("target", "label", "unit") if order.get(name)]
+        skipped = [
+            order[name] for name in ("target", "label", "unit") if order.get(name)
+        ]
         schema = schema_of(self.needed_table())
         require_columns(schema, [*(order["columns"] or ()), *skipped])
         if len(set(skipped)) < len(skipped):
-            raise SchemaError("whom to hide cannot be what is told as well: choose another column")
+            raise SchemaError(
+                "whom to hide cannot be what is told as well: choose another column"
+            )
         numbers = [one.name for one in schema if is_number(one.type)]
-        features = [name for name in dict.fromkeys(order["columns"] or numbers) if name not in skipped]
+        features = [
+            name
+            for name in dict.fromkeys(order["columns"] or numbers)
+            if name not in skipped
+        ]
         if not features:
             raise ParameterError("choose at least one column of numbers beside these")
         require_numbers(schema, features)
@@ -186,10 +249,14 @@ class RehearsedOffer(Offer):
 
     def _features(self, rows: int) -> tuple[dict[str, Any], Any]:
         """Simulated features between -1 and 1 that half agree, and whose row it is; and a number told by them."""
-        order, generator = self.order, np.random.default_rng(0)
+        order = self.order
+        generator = np.random.default_rng(0)
         count = min(rows, MOST_SIMULATED)
         common = generator.uniform(-1, 1, size=count)
-        columns = {name: (common + generator.uniform(-1, 1, size=count)) / 2 for name in self.columns()}
+        columns = {
+            name: (common + generator.uniform(-1, 1, size=count)) / 2
+            for name in self.columns()
+        }
         if order.get("unit"):
             columns[order["unit"]] = np.arange(count) // (order["rows_per_unit"] or 1)
         return columns, common + generator.normal(size=count) / 2

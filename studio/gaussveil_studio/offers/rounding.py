@@ -18,7 +18,9 @@ def decimals_beside(reach: float) -> int:
     """How many decimals of a number mean something beside its uncertainty; negative where tens do not."""
     if not math.isfinite(reach) or reach <= 0:
         return ALONE
-    return max(-MOST_DECIMALS, min(MOST_DECIMALS, DIGITS - 1 - math.floor(math.log10(reach))))
+    return max(
+        -MOST_DECIMALS, min(MOST_DECIMALS, DIGITS - 1 - math.floor(math.log10(reach)))
+    )
 
 
 def written(value: float, decimals: int) -> str:
@@ -27,13 +29,16 @@ def written(value: float, decimals: int) -> str:
     return f"{shown:.{max(decimals, 0)}f}"
 
 
-def told(value: float | None, low: float | None = None, high: float | None = None) -> str:
+def told(
+    value: float | None, low: float | None = None, high: float | None = None
+) -> str:
     """A number with its uncertainty, which is rounded up: 0.219 ± 0.019, or 12 (9 to 17) where the ends differ."""
     if value is None or not math.isfinite(value):
         return NOTHING
     if low is None or high is None or not math.isfinite(low) or not math.isfinite(high):
         return _alone(value)
-    below, above = value - low, high - value
+    below = value - low
+    above = high - value
     reach = max(below, above)
     if reach <= 0:
         return _alone(value)
@@ -48,12 +53,17 @@ def with_comma(text: str) -> str:
     return text.replace(".", ",")
 
 
-def spoken_numbers(series: Sequence[Sequence[Any]], bands: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+def spoken_numbers(
+    series: Sequence[Sequence[Any]], bands: Sequence[Mapping[str, Any]]
+) -> list[list[str]]:
     """Every number of a picture with the band that belongs to it."""
     found = []
     for place, (_, values) in enumerate(series):
-        ends: Mapping[str, Any] = next((band for band in bands if band["of"] == place), {})
-        lows, highs = ends.get("low", [None] * len(values)), ends.get("high", [None] * len(values))
+        ends: Mapping[str, Any] = next(
+            (band for band in bands if band["of"] == place), {}
+        )
+        lows = ends.get("low", [None] * len(values))
+        highs = ends.get("high", [None] * len(values))
         found.append([told(*each) for each in zip(values, lows, highs)])
     return found
 
@@ -63,7 +73,9 @@ def number_table(picture: Mapping[str, Any]) -> dict[str, Any]:
     texts = spoken_numbers(picture["series"], picture["bands"])
     labels = [_label(one) for one in picture["x"]]
     unit = picture.get("y_name", "")
-    names = [name if len(texts) > 1 or not unit else unit for name, _ in picture["series"]]
+    names = [
+        name if len(texts) > 1 or not unit else unit for name, _ in picture["series"]
+    ]
     rows = [list(row) for row in zip(labels, *texts)]
     return {
         "columns": [picture.get("x_name") or "", *names],
@@ -85,12 +97,17 @@ def _alone(value: float) -> str:
     if decimals > MOST_DECIMALS:
         return f"{value:.{ALONE - 1}e}"
     text = written(value, min(decimals, MOST_DECIMALS))
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    if "." in text:
+        return text.rstrip("0").rstrip(".")
+    return text
 
 
 def _outward(end: float, decimals: int, direction: int) -> str:
     """An end rounded away from the number, so that nothing that was promised to lie inside is left out."""
     step = 10.0**-decimals
     steps = end / step
-    whole = math.ceil(steps - 1e-9) if direction > 0 else math.floor(steps + 1e-9)
+    if direction > 0:
+        whole = math.ceil(steps - 1e-9)
+    else:
+        whole = math.floor(steps + 1e-9)
     return written(whole * step, decimals)

@@ -41,12 +41,15 @@ class RegressionOffer(RehearsedOffer):
     )
 
     def _mechanism(self, **more: Any) -> mechanisms.PrivateLinearRegression:
-        target, ends = self.order["target"], (self.order["low"], self.order["high"])
+        target = self.order["target"]
+        ends = (self.order["low"], self.order["high"])
         if (ends[0] is None) != (ends[1] is None):
             raise ParameterError("give both bounds of what is explained, or none")
         known = self._promised("unit", "rows_per_unit", **more)
         return mechanisms.PrivateLinearRegression(
-            target=(target,), target_bounds="auto" if ends[0] is None else {target: ends}, **known
+            target=(target,),
+            target_bounds="auto" if ends[0] is None else {target: ends},
+            **known,
         )
 
     def _simulated(self) -> Source:
@@ -54,23 +57,46 @@ class RegressionOffer(RehearsedOffer):
         require_numbers(schema_of(self.needed_table()), [order["target"]])
         bounds = self._mechanism().target_bounds
         low, high = (-1.0, 1.0) if bounds == "auto" else bounds[order["target"]]
-        return as_source(pa.table({**columns, order["target"]: (low + high) / 2 + (high - low) / 4 * told}))
+        return as_source(
+            pa.table(
+                {**columns, order["target"]: (low + high) / 2 + (high - low) / 4 * told}
+            )
+        )
 
     def _facts(self, rehearsed: Answer) -> Facts:
-        words = "searched, for a fifth of the budget" if self.order["low"] is None else "as you gave them"
-        return (("Answers", "coefficients with their 95 % intervals"), ("Bounds", words))
+        if self.order["low"] is None:
+            words = "searched, for a fifth of the budget"
+        else:
+            words = "as you gave them"
+        return (
+            ("Answers", "coefficients with their 95 % intervals"),
+            ("Bounds", words),
+        )
 
-    def _answer(self, mechanism: mechanisms.PrivateLinearRegression, data: Any) -> Answer:
+    def _answer(
+        self, mechanism: mechanisms.PrivateLinearRegression, data: Any
+    ) -> Answer:
         (fit,) = mechanism.fit(data).fits_
-        beware = ("Beware", "the noise is above the signal: do not trust these intervals")
+        beware = (
+            "Beware",
+            "the noise is above the signal: do not trust these intervals",
+        )
         told = ("Released", f"{fit.target} explained by {', '.join(fit.names[1:])}")
         facts = (
             told,
             ("Residual", f"standard deviation {fit.residual_deviation:.4g}"),
             *((beware,) * (not fit.trusted)),
         )
-        table, ends = {"column": fit.names, "coefficient": fit.coefficients.tolist()}, fit.interval.T.tolist()
-        return Answer(table, mechanism.certificate_, facts, ends, skipped=1, beside={"trusted": fit.informed})
+        table = {"column": fit.names, "coefficient": fit.coefficients.tolist()}
+        ends = fit.interval.T.tolist()
+        return Answer(
+            table,
+            mechanism.certificate_,
+            facts,
+            ends,
+            skipped=1,
+            beside={"trusted": fit.informed},
+        )
 
 
 class LogisticOffer(RehearsedOffer):
@@ -83,23 +109,45 @@ class LogisticOffer(RehearsedOffer):
     rehearsals = SEVERAL
 
     def _mechanism(self, **more: Any) -> mechanisms.PrivateLogisticRegression:
-        target, named = self.order["target"], self.order["classes"] or ()
+        target = self.order["target"]
+        named = self.order["classes"] or ()
         if len(named) != 2:
-            raise ParameterError("name the two labels: they are public and never looked up")
+            raise ParameterError(
+                "name the two labels: they are public and never looked up"
+            )
         classes = _classes(self, target, named)
         known = self._promised("unit", "rows_per_unit", **more)
-        return mechanisms.PrivateLogisticRegression(target=target, classes=classes, **known)
+        return mechanisms.PrivateLogisticRegression(
+            target=target, classes=classes, **known
+        )
 
     def _simulated(self) -> Source:
         columns, told = self._features(self.order["rows"])
         first, second = self._mechanism().classes
-        return as_source(pa.table({**columns, self.order["target"]: [second if v > 0 else first for v in told]}))
+        return as_source(
+            pa.table(
+                {
+                    **columns,
+                    self.order["target"]: [second if v > 0 else first for v in told],
+                }
+            )
+        )
 
-    def _answer(self, mechanism: mechanisms.PrivateLogisticRegression, data: Any) -> Answer:
+    def _answer(
+        self, mechanism: mechanisms.PrivateLogisticRegression, data: Any
+    ) -> Answer:
         model = mechanism.fit(data)
-        names, values = ["intercept", *model.feature_names_in_], [*model.intercept_.tolist(), *model.coef_[0].tolist()]
-        told = (("Tells", f"how likely {model.classes_[1]} is against {model.classes_[0]}"),)
-        return Answer({"column": names, "coefficient": values}, model.certificate_, told, skipped=1)
+        names = ["intercept", *model.feature_names_in_]
+        values = [*model.intercept_.tolist(), *model.coef_[0].tolist()]
+        told = (
+            ("Tells", f"how likely {model.classes_[1]} is against {model.classes_[0]}"),
+        )
+        return Answer(
+            {"column": names, "coefficient": values},
+            model.certificate_,
+            told,
+            skipped=1,
+        )
 
 
 class PcaOffer(RehearsedOffer):
@@ -109,7 +157,9 @@ class PcaOffer(RehearsedOffer):
     y_name = "variance along it"
 
     def _mechanism(self, **more: Any) -> mechanisms.PrivatePCA:
-        return mechanisms.PrivatePCA(**self._promised("unit", "rows_per_unit", "n_components", **more))
+        return mechanisms.PrivatePCA(
+            **self._promised("unit", "rows_per_unit", "n_components", **more)
+        )
 
     def _simulated(self) -> Source:
         return as_source(pa.table(self._features(self.order["rows"])[0]))
@@ -117,13 +167,20 @@ class PcaOffer(RehearsedOffer):
     def _answer(self, mechanism: mechanisms.PrivatePCA, data: Any) -> Answer:
         model = mechanism.fit(data)
         # A variance is not negative, whatever noise may say.
-        ends, values = (
-            np.maximum(model.explained_variance_interval_, 0.0).T.tolist(),
-            model.explained_variance_.tolist(),
+        ends = np.maximum(model.explained_variance_interval_, 0.0).T.tolist()
+        values = model.explained_variance_.tolist()
+        table = {
+            "component": [f"{k + 1}" for k in range(len(values))],
+            "variance": values,
+        }
+        beside = {
+            f"along {name}": each.tolist()
+            for name, each in zip(model.feature_names_in_, model.components_.T)
+        }
+        share = (
+            "Explained",
+            f"{float(np.sum(model.explained_variance_ratio_)):.0%} of all variance",
         )
-        table = {"component": [f"{k + 1}" for k in range(len(values))], "variance": values}
-        beside = {f"along {name}": each.tolist() for name, each in zip(model.feature_names_in_, model.components_.T)}
-        share = ("Explained", f"{float(np.sum(model.explained_variance_ratio_)):.0%} of all variance")
         return Answer(table, model.certificate_, (share,), ends, beside=beside)
 
 
@@ -152,15 +209,23 @@ class ProcessOffer(RehearsedOffer):
         return [*names, *([self.order["unit"]] if self.order["unit"] else [])]
 
     def _simulated(self) -> Source:
-        order, count = self.order, self.order["n_max"]
+        count = self.order["n_max"]
+        order = self.order
         wave = order["label_bound"] / 2 * np.sin(np.linspace(0, 6, count))
-        columns = (np.linspace(order["first"], order["last"], count), wave, np.arange(count))
+        columns = (
+            np.linspace(order["first"], order["last"], count),
+            wave,
+            np.arange(count),
+        )
         return as_source(pa.table(dict(zip(self._chosen(), columns))))
 
     def _facts(self, rehearsed: Answer) -> Facts:
         plan = self._mechanism().plan(1)
         deviation = self._deviation(plan.added_variance)
-        return (("Noise", f"standard deviation at most {deviation:.4g}"), ("Comparison", plan.comparison))
+        return (
+            ("Noise", f"standard deviation at most {deviation:.4g}"),
+            ("Comparison", plan.comparison),
+        )
 
     def _deviation(self, added: float) -> float:
         """A value is drawn from what is known about the curve, which is at most as wide as its prior, and noise."""
@@ -170,10 +235,19 @@ class ProcessOffer(RehearsedOffer):
         """What it would cost at another epsilon."""
         return self._mechanism(epsilon=epsilon).plan(1).charge
 
-    def _answer(self, mechanism: mechanisms.PrivateGaussianProcessRegressor, data: Any) -> Answer:
+    def _answer(
+        self, mechanism: mechanisms.PrivateGaussianProcessRegressor, data: Any
+    ) -> Answer:
         model, (place, value, *_) = mechanism.fit(data), self._chosen()
-        table = {place: model.query_points_[:, 0].tolist(), value: model.values_.tolist()}
-        return Answer(table, model.certificate_, reach=NORMAL_95 * self._deviation(model.added_variance_))
+        table = {
+            place: model.query_points_[:, 0].tolist(),
+            value: model.values_.tolist(),
+        }
+        return Answer(
+            table,
+            model.certificate_,
+            reach=NORMAL_95 * self._deviation(model.added_variance_),
+        )
 
     def shell(self) -> tuple[str, str]:
         """The points."""
@@ -196,37 +270,69 @@ class MixtureOffer(RehearsedOffer):
     rehearsals = SEVERAL
 
     def _mechanism(self, **more: Any) -> mechanisms.PrivateGaussianMixture:
-        order, named = self.order, self.order["classes"]
-        label, classes = order["label"], named
+        named = self.order["classes"]
+        order = self.order
+        label = order["label"]
+        classes = named
         if label and named is None:
-            raise ParameterError("classes must be given: labels are public and never looked up")
+            raise ParameterError(
+                "classes must be given: labels are public and never looked up"
+            )
         if label:
             classes = _classes(self, label, named)
-        elif named is None or len(named) != 1 or not named[0].isdecimal() or len(named[0]) > 4:
-            raise ParameterError("without a label column, classes must say how many clusters to find")
+        elif (
+            named is None
+            or len(named) != 1
+            or not named[0].isdecimal()
+            or len(named[0]) > 4
+        ):
+            raise ParameterError(
+                "without a label column, classes must say how many clusters to find"
+            )
         known = self._promised("radius", "nominal_size", **more)
         return mechanisms.PrivateGaussianMixture(
             classes=classes if label else int(named[0]), columns=self.columns(), **known
         )
 
     def _simulated(self) -> Source:
-        order, (columns, told) = self.order, self._features(self.order["nominal_size"] or NOMINAL)
+        order, (columns, told) = (
+            self.order,
+            self._features(self.order["nominal_size"] or NOMINAL),
+        )
         classes: Any = self._mechanism().classes
-        names = range(classes) if isinstance(classes, int) else classes
+        if isinstance(classes, int):
+            names = range(classes)
+        else:
+            names = classes
         which = np.arange(len(told)) % len(names)
-        reach, turn = order["radius"] / (2 * math.sqrt(len(columns))), 2 * math.pi * which / len(names)
+        reach = order["radius"] / (2 * math.sqrt(len(columns)))
+        turn = 2 * math.pi * which / len(names)
         for place, (name, values) in enumerate(columns.items()):
-            columns[name] = reach * (np.cos(turn + math.pi * place / len(columns)) + values / 2)
-        labels = {order["label"]: [names[index] for index in which]} if order["label"] else {}
+            columns[name] = reach * (
+                np.cos(turn + math.pi * place / len(columns)) + values / 2
+            )
+        if order["label"]:
+            labels = {order["label"]: [names[index] for index in which]}
+        else:
+            labels = {}
         return as_source(pa.table({**columns, **labels}))
 
-    def _answer(self, mechanism: mechanisms.PrivateGaussianMixture, data: Any) -> Answer:
+    def _answer(
+        self, mechanism: mechanisms.PrivateGaussianMixture, data: Any
+    ) -> Answer:
         model = mechanism.fit(data, self.order["label"]).model_
-        weights = ", ".join(f"{name}: {weight:.3g}" for name, weight in zip(model.classes, model.weights))
+        weights = ", ".join(
+            f"{name}: {weight:.3g}"
+            for name, weight in zip(model.classes, model.weights)
+        )
         # Clusters come in any order: they are drawn in that of their first column, so that pictures can be compared.
-        listed = np.arange(len(model.means)) if self.order["label"] else np.argsort(model.means[:, 0])
+        if self.order["label"]:
+            listed = np.arange(len(model.means))
+        else:
+            listed = np.argsort(model.means[:, 0])
         means = {f"class {model.classes[k]}": model.means[k].tolist() for k in listed}
-        table, body = {"column": list(model.columns), **means}, model.to_json().encode()
+        table = {"column": list(model.columns), **means}
+        body = model.to_json().encode()
         return Answer(table, mechanism.certificate_, (("Weights", weights),), body=body)
 
     def python(self) -> str:
@@ -242,11 +348,15 @@ class SketchOffer(RehearsedOffer):
 
     def _mechanism(self, **more: Any) -> mechanisms.PrivateSketch:
         known = self._promised("row_norm", "row_bound", **more)
-        return mechanisms.PrivateSketch(n_components=self.order["components"], columns=self._chosen(), **known)
+        return mechanisms.PrivateSketch(
+            n_components=self.order["components"], columns=self._chosen(), **known
+        )
 
     def _facts(self, rehearsed: Answer) -> Facts:
         plan = self._mechanism().plan(len(self._chosen()))
-        ridge = f"{plan.ridge:.6g} is added to every column's sum of squares, in proportion"
+        ridge = (
+            f"{plan.ridge:.6g} is added to every column's sum of squares, in proportion"
+        )
         shape = f"{plan.size} columns, {plan.components} components"
         return (("Sketch", shape), ("Ridge", ridge), ("Comparison", plan.compare()))
 
@@ -257,18 +367,29 @@ class SketchOffer(RehearsedOffer):
     def _simulated(self) -> Source:
         columns, _ = self._features(int(min(self.order["row_bound"] or NOMINAL, 1e6)))
         size = self.order["row_norm"] / math.sqrt(len(columns))
-        return as_source(pa.table({name: size * column for name, column in columns.items()}))
+        return as_source(
+            pa.table({name: size * column for name, column in columns.items()})
+        )
 
     def _answer(self, mechanism: mechanisms.PrivateSketch, data: Any) -> Answer:
         release = mechanism.release(data, released=f"sketch of {self.table_name}")
         found = release.value
         parts = found.pca(min(MOST_EIGENVALUES, len(found.columns)))
-        values, reach = parts.value, 2 * parts.standard_error
+        values = parts.value
+        reach = 2 * parts.standard_error
         # Eigenvalues are not negative: an estimate below zero says that none stands out, and its band begins at zero.
-        drawn, low, high = (np.maximum(each, 0.0).tolist() for each in (values, values - reach, values + reach))
+        drawn, low, high = (
+            np.maximum(each, 0.0).tolist()
+            for each in (values, values - reach, values + reach)
+        )
         facts = (("Read it with", "gaussveil.mechanisms.Sketch.from_file"),)
-        table = {"principal component": [f"{k + 1}" for k in range(len(drawn))], "estimate": drawn}
-        return Answer(table, release.certificate, facts, (low, high), body=found.to_bytes())
+        table = {
+            "principal component": [f"{k + 1}" for k in range(len(drawn))],
+            "estimate": drawn,
+        }
+        return Answer(
+            table, release.certificate, facts, (low, high), body=found.to_bytes()
+        )
 
     def python(self) -> str:
         """As Python."""

@@ -25,30 +25,60 @@ class StreamOffer(Offer):
     file_name = "meter.json"
 
     def _given(self) -> dict[str, Any]:
-        known = {name: self.order[name] for name in ("sample_period", "epsilon", "delta", "purpose")}
-        return {**known, "event": (self.order["event_kw"], self.order["event_duration"])}
+        known = {
+            name: self.order[name]
+            for name in ("sample_period", "epsilon", "delta", "purpose")
+        }
+        return {
+            **known,
+            "event": (self.order["event_kw"], self.order["event_duration"]),
+        }
 
     def plan(self) -> Plan:
         """Noise on readings and energies."""
         stream = MeterStream.design(**self._given())
         plan = stream.plan()
-        kw = np.asarray(DAY) / 8 + np.random.default_rng(0).normal(scale=plan.hourly_sd, size=len(DAY))
-        ends = [band((kw - NORMAL_95 * plan.hourly_sd).tolist(), (kw + NORMAL_95 * plan.hourly_sd).tolist())]
+        kw = np.asarray(DAY) / 8 + np.random.default_rng(0).normal(
+            scale=plan.hourly_sd, size=len(DAY)
+        )
+        ends = [
+            band(
+                (kw - NORMAL_95 * plan.hourly_sd).tolist(),
+                (kw + NORMAL_95 * plan.hourly_sd).tolist(),
+            )
+        ]
         hours = [*range(len(DAY))]
         return Plan(
             facts=(
-                ("Noise", f"standard deviation {plan.noise_sd:.4g} kW on a reading, {plan.hourly_sd:.4g} on an hour"),
-                ("Energy", f"error {plan.daily_energy_sd:.4g} kWh a day, {plan.monthly_energy_sd:.4g} in 28 days"),
+                (
+                    "Noise",
+                    f"standard deviation {plan.noise_sd:.4g} kW on a reading, {plan.hourly_sd:.4g} on an hour",
+                ),
+                (
+                    "Energy",
+                    f"error {plan.daily_energy_sd:.4g} kWh a day, {plan.monthly_energy_sd:.4g} in 28 days",
+                ),
                 (
                     "A habit",
                     f"on {plan.repeated_events} days has epsilon {plan.repeated_epsilon:.4g}, delta "
                     f"{plan.repeated_delta:.2g}",
                 ),
-                ("Good for", ", ".join(plan.good_for) or "nothing: ask for less, or protect smaller events"),
+                (
+                    "Good for",
+                    ", ".join(plan.good_for)
+                    or "nothing: ask for less, or protect smaller events",
+                ),
             ),
             charge=stream.design_.charge,
             adjacency=adjacency_of(stream.design_.hidden),
-            simulated=Picture("A simulated day, hour by hour", hours, {"kW": kw.tolist()}, "hour", "kW", bands=ends),
+            simulated=Picture(
+                "A simulated day, hour by hour",
+                hours,
+                {"kW": kw.tolist()},
+                "hour",
+                "kW",
+                bands=ends,
+            ),
         )
 
     def prepare(self) -> int:
@@ -58,10 +88,18 @@ class StreamOffer(Offer):
 
     def shell(self) -> tuple[str, str]:
         """A history of two readings, which tells the meter's name and how often it is read."""
-        step = np.timedelta64(round(3600 * MeterStream.design(**self._given()).design_.sample_period), "s")
+        step = np.timedelta64(
+            round(3600 * MeterStream.design(**self._given()).design_.sample_period), "s"
+        )
         times = [str(np.datetime64("2024-01-01T00:00:00") + k * step) for k in range(2)]
-        rows = ["household,time,kw", *(f"{self.order['meter']},{time},1" for time in times)]
-        return f"printf '%s\\n' {' '.join(map(shlex.quote, rows))} > history.csv", "history.csv"
+        rows = [
+            "household,time,kw",
+            *(f"{self.order['meter']},{time},1" for time in times),
+        ]
+        return (
+            f"printf '%s\\n' {' '.join(map(shlex.quote, rows))} > history.csv",
+            "history.csv",
+        )
 
     def python(self) -> str:
         """As Python."""
@@ -81,7 +119,10 @@ class StreamOffer(Offer):
             body=body,
             certificate=certificate,
             facts=(
-                ("Designed", f"a stream of {self.order['meter']}, one reading every {self.order['sample_period']}"),
+                (
+                    "Designed",
+                    f"a stream of {self.order['meter']}, one reading every {self.order['sample_period']}",
+                ),
                 ("Noise", f"standard deviation {plan.noise_sd:.4g} kW on a reading"),
                 ("Run it with", f"gaussveil stream run {self.file_name}"),
             ),

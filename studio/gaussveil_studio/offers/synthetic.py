@@ -15,10 +15,17 @@ from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import require_columns
 from gaussveil.statistics.unit import Unit
 from gaussveil_studio.offers.offer import spelled
-from gaussveil_studio.offers.rehearsed import MOST_SIMULATED, Answer, Facts, RehearsedOffer
+from gaussveil_studio.offers.rehearsed import (
+    MOST_SIMULATED,
+    Answer,
+    Facts,
+    RehearsedOffer,
+)
 from gaussveil_studio.offers.tables import open_source, schema_of
 
-INNER, OUTER = 0.60, 1.56  # of its mean, between which nine tenths of the largest distances of a bridge lie
+# of its mean, between which nine tenths of the largest distances of a bridge lie
+INNER = 0.60
+OUTER = 1.56
 WORDS = ("first", "second", "third")
 
 
@@ -32,7 +39,9 @@ class SyntheticOffer(RehearsedOffer):
 
     def _mechanism(self, **more: Any) -> mechanisms.SyntheticTable:
         order = self.order
-        Unit.of(order["unit"], order["rows_per_unit"])  # refused together, before rows are simulated
+        Unit.of(
+            order["unit"], order["rows_per_unit"]
+        )  # refused together, before rows are simulated
         return mechanisms.SyntheticTable(
             columns=self._named(),
             bounds="auto",
@@ -42,12 +51,27 @@ class SyntheticOffer(RehearsedOffer):
 
     def _named(self) -> list[str]:
         """The columns that the rows have: those that were chosen, else all but the one of people."""
-        order, schema = self.order, schema_of(self.needed_table())
-        require_columns(schema, [*(order["columns"] or ()), *filter(None, (order["unit"], order["label"]))])
+        order = self.order
+        schema = schema_of(self.needed_table())
+        require_columns(
+            schema,
+            [*(order["columns"] or ()), *filter(None, (order["unit"], order["label"]))],
+        )
         if order["unit"] and order["unit"] in (order["columns"] or ()):
-            raise SchemaError("whom to hide cannot be what is told as well: choose another column")
-        chosen = [name for name in order["columns"] or schema.names if name != order["unit"]]
-        return [*chosen, *([order["label"]] if order["label"] and order["label"] not in chosen else [])]
+            raise SchemaError(
+                "whom to hide cannot be what is told as well: choose another column"
+            )
+        chosen = [
+            name for name in order["columns"] or schema.names if name != order["unit"]
+        ]
+        return [
+            *chosen,
+            *(
+                [order["label"]]
+                if order["label"] and order["label"] not in chosen
+                else []
+            ),
+        ]
 
     def _chosen(self) -> list[str]:
         return [*self._named(), *([self.order["unit"]] if self.order["unit"] else [])]
@@ -56,9 +80,14 @@ class SyntheticOffer(RehearsedOffer):
         return open_source(self.needed_table())
 
     def _simulated(self) -> Source:
-        schema, generator = schema_of(self.needed_table()), np.random.default_rng(0)
-        count, rows_per_unit = min(self.order["rows"], MOST_SIMULATED), self._mechanism().rows_per_unit
-        columns = {name: _cells(schema.field(name).type, count, generator) for name in self._named()}
+        schema = schema_of(self.needed_table())
+        generator = np.random.default_rng(0)
+        count = min(self.order["rows"], MOST_SIMULATED)
+        rows_per_unit = self._mechanism().rows_per_unit
+        columns = {
+            name: _cells(schema.field(name).type, count, generator)
+            for name in self._named()
+        }
         if rows_per_unit is not None:
             units = np.arange(count) // rows_per_unit
             columns[self.order["unit"]] = pa.array([f"{unit}" for unit in units])
@@ -72,13 +101,19 @@ class SyntheticOffer(RehearsedOffer):
         quality = release.value.quality
         assert quality is not None
         rows = release.value.sample(None, 0, anyway=True)
-        rows = rows if quality.usable else rows.slice(0, 0)
+        if not quality.usable:
+            rows = rows.slice(0, 0)
         off = [100 * gap for gap in quality.gaps.values()]
-        told = ("Off by", f"about {100 * quality.mean_gap:.2g} of 100 rows, each column")
+        told = (
+            "Off by",
+            f"about {100 * quality.mean_gap:.2g} of 100 rows, each column",
+        )
         beware = tuple(("Beware", one) for one in quality.advice[:1])
         ends = [INNER * one for one in off], [OUTER * one for one in off]
-        table = {"column": list(quality.gaps), "off by": off}
-        return Answer(table, release.certificate, (told, *beware), ends, body=_encoded(rows))
+        table: dict[str, list[Any]] = {"column": list(quality.gaps), "off by": off}
+        return Answer(
+            table, release.certificate, (told, *beware), ends, body=_encoded(rows)
+        )
 
     def python(self) -> str:
         """As Python."""
@@ -97,9 +132,17 @@ def _cells(kind: pa.DataType, count: int, generator: np.random.Generator) -> pa.
     if types.is_boolean(kind):
         return pa.array(generator.random(count) < 0.5)
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return pa.array(np.rint(50 + 15 * generator.standard_normal(count))).cast(kind, safe=False)
+        return pa.array(np.rint(50 + 15 * generator.standard_normal(count))).cast(
+            kind, safe=False
+        )
     if types.is_temporal(kind):
-        days = pa.array(generator.integers(18_000, 19_000, count).astype(np.int32)).cast(pa.date32())
+        days = pa.array(
+            generator.integers(18_000, 19_000, count).astype(np.int32)
+        ).cast(pa.date32())
         return days.cast(pa.timestamp("s")).cast(kind, safe=False)
-    words = pa.array([WORDS[place] for place in generator.integers(0, len(WORDS), count)])
-    return words.cast(kind) if not types.is_dictionary(kind) else words.dictionary_encode()
+    words = pa.array(
+        [WORDS[place] for place in generator.integers(0, len(WORDS), count)]
+    )
+    if not types.is_dictionary(kind):
+        return words.cast(kind)
+    return words.dictionary_encode()

@@ -26,7 +26,8 @@ SOUNDS_LIKE_SOMEBODY = re.compile(
     re.IGNORECASE,
 )
 SOUNDS_LIKE_TIME = re.compile(
-    r"^(date|time|datetime|timestamp|day|datum|zeit|zeitstempel|uhrzeit|heure|data|ora)\b", re.IGNORECASE
+    r"^(date|time|datetime|timestamp|day|datum|zeit|zeitstempel|uhrzeit|heure|data|ora)\b",
+    re.IGNORECASE,
 )
 SIGNS = {
     "%Y": "2024",
@@ -46,7 +47,9 @@ SOUNDS_LIKE_READING = re.compile(
     re.IGNORECASE,
 )
 LONGEST_HEADER = 1 << 20  # bytes that are looked at for their separators
-HOUSEHOLD, READING, FEWEST_HOMES = "household", "reading", 8
+HOUSEHOLD = "household"
+READING = "reading"
+FEWEST_HOMES = 8
 
 
 def open_source(address: str) -> Source:
@@ -56,7 +59,9 @@ def open_source(address: str) -> Source:
     if Path(address).suffix.lower() == ".npy":
         return as_source(read_plain(address).values)
     form = kept_form(address)
-    return open_table(address) if form is None else open_table(address, schema=form)
+    if form is None:
+        return open_table(address)
+    return open_table(address, schema=form)
 
 
 def schema_of(address: str) -> pa.Schema:
@@ -67,14 +72,20 @@ def schema_of(address: str) -> pa.Schema:
 def _seen(address: str) -> tuple[pa.Schema, str, bool]:
     """The schema, how the file is written, and whether that was found in it; a wide text file takes its time."""
     known = written(address)
-    return _looked(address, *known) if known else _looked.__wrapped__(address)
+    if known:
+        return _looked(address, *known)
+    return _looked.__wrapped__(address)
 
 
 @lru_cache(maxsize=16)
 def _looked(address: str, *_written: int) -> tuple[pa.Schema, str, bool]:
     table = open_source(address)
     dialect = getattr(table, "dialect", None)
-    return table.schema, _spoken(dialect.words()) if dialect else "", bool(dialect and dialect.found)
+    return (
+        table.schema,
+        _spoken(dialect.words()) if dialect else "",
+        bool(dialect and dialect.found),
+    )
 
 
 def _spoken(words: str) -> str:
@@ -88,10 +99,26 @@ def proposed(schema: pa.Schema) -> dict[str, str]:
     """Which columns probably name whose row it is, when, and how much; by names and types, which are public."""
     is_time = [one.name for one in schema if pa.types.is_temporal(one.type)]
     named = [one.name for one in schema if SOUNDS_LIKE_TIME.search(one.name)]
-    texts = [one.name for one in schema if pa.types.is_string(one.type) or pa.types.is_large_string(one.type)]
-    whose = [one.name for one in schema if SOUNDS_LIKE_SOMEBODY.search(one.name) and one.name not in (*is_time, *named)]
-    units = [name for name in whose if name in texts] or whose or [name for name in texts if name not in named]
-    numbers = [one.name for one in schema if is_number(one.type) and one.name not in (*whose, *named)]
+    texts = [
+        one.name
+        for one in schema
+        if pa.types.is_string(one.type) or pa.types.is_large_string(one.type)
+    ]
+    whose = [
+        one.name
+        for one in schema
+        if SOUNDS_LIKE_SOMEBODY.search(one.name) and one.name not in (*is_time, *named)
+    ]
+    units = (
+        [name for name in whose if name in texts]
+        or whose
+        or [name for name in texts if name not in named]
+    )
+    numbers = [
+        one.name
+        for one in schema
+        if is_number(one.type) and one.name not in (*whose, *named)
+    ]
     times = is_time or named
     if rows_of(schema) is not None:  # a column for each home
         return {"unit": "", "time": times[0], "reading": ""}
@@ -102,14 +129,21 @@ def proposed(schema: pa.Schema) -> dict[str, str]:
 def reading_of(numbers: list[str]) -> str:
     """Which column of numbers is the reading: the only one, or the only one that is called so; empty if none is."""
     called = [name for name in numbers if SOUNDS_LIKE_READING.search(name)]
-    likely = numbers if len(numbers) == 1 else called
-    return likely[0] if len(likely) == 1 else ""
+    if len(numbers) == 1:
+        likely = numbers
+    else:
+        likely = called
+    if len(likely) == 1:
+        return likely[0]
+    return ""
 
 
 def rows_of(schema: pa.Schema) -> pa.Schema | None:
     """Of times and a column of readings for every home: the same as rows; None of other tables."""
     times = [one for one in schema if pa.types.is_temporal(one.type)]
-    fits = len(schema) > FEWEST_HOMES and all(is_number(one.type) for one in schema if one not in times)
+    fits = len(schema) > FEWEST_HOMES and all(
+        is_number(one.type) for one in schema if one not in times
+    )
     if len(times) != 1 or not fits or {HOUSEHOLD, READING} & {*schema.names}:
         return None
     return pa.schema([(HOUSEHOLD, pa.string()), times[0], (READING, pa.float64())])
@@ -120,15 +154,31 @@ def by_rows(source: Source) -> Source:
     found = source.table()
     (time,) = (one.name for one in found.schema if pa.types.is_temporal(one.type))
     homes = [name for name in found.column_names if name != time]
-    readings = pa.chunked_array([part for home in homes for part in found[home].cast(pa.float64(), safe=False).chunks])
+    readings = pa.chunked_array(
+        [
+            part
+            for home in homes
+            for part in found[home].cast(pa.float64(), safe=False).chunks
+        ]
+    )
     times = pa.chunked_array(found[time].chunks * len(homes))
-    return as_source(pa.table([np.repeat(homes, len(found)), times, readings], [HOUSEHOLD, time, READING]))
+    return as_source(
+        pa.table(
+            [np.repeat(homes, len(found)), times, readings], [HOUSEHOLD, time, READING]
+        )
+    )
 
 
 def read_plain(address: str) -> Numbers:
     """The numbers of one file, in its own order."""
-    if Path(address).suffix.lower() not in ENDINGS or "://" in address or "#" in address:
-        raise SourceError(f"a vector is read from one file that ends in {', '.join(ENDINGS)}")
+    if (
+        Path(address).suffix.lower() not in ENDINGS
+        or "://" in address
+        or "#" in address
+    ):
+        raise SourceError(
+            f"a vector is read from one file that ends in {', '.join(ENDINGS)}"
+        )
     return read_numbers(Path(address))
 
 
@@ -138,8 +188,13 @@ def require_narrow(address: str) -> None:
         return
     with open(address, "rb") as stream:
         header = stream.readline(LONGEST_HEADER)
-    if max(header.count(separator) for separator in (b",", b";", b"\t", b"|")) >= MOST_COLUMNS:
-        raise SourceError(f"the table has more than {MOST_COLUMNS} columns: keep those that the release needs")
+    if (
+        max(header.count(separator) for separator in (b",", b";", b"\t", b"|"))
+        >= MOST_COLUMNS
+    ):
+        raise SourceError(
+            f"the table has more than {MOST_COLUMNS} columns: keep those that the release needs"
+        )
 
 
 def describe_table(address: str) -> dict[str, Any]:
@@ -150,5 +205,9 @@ def describe_table(address: str) -> dict[str, Any]:
         [{"name": field.name, "type": str(field.type)} for field in fields or ()]
         for fields in (schema, rows_of(schema))
     )
-    known = {"written": form, "guessed": guessed, "kept": kept_form(address) is not None}
+    known = {
+        "written": form,
+        "guessed": guessed,
+        "kept": kept_form(address) is not None,
+    }
     return {"columns": columns, "rows": rows, "proposed": proposed(schema), **known}

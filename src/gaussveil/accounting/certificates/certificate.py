@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 from gaussveil import checks
 from gaussveil.accounting import proofs
 from gaussveil.accounting.adjacency import Adjacency
-from gaussveil.accounting.canonical import FrozenRecord, fields, number, parse_json, text, within_limits
+from gaussveil.accounting.canonical import (
+    FrozenRecord,
+    fields,
+    number,
+    parse_json,
+    text,
+    within_limits,
+)
 from gaussveil.accounting.certificates import keys
 from gaussveil.accounting.certificates.values import ValuesDigest, digest_of
 from gaussveil.accounting.charge import Charge
@@ -26,7 +33,11 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 FORMAT = "gaussveil certificate"
-VERSIONS = (1, 2, 3)  # 1 knows neither a line of a ledger nor identities of draws, 2 no digest of the numbers
+VERSIONS = (
+    1,
+    2,
+    3,
+)  # 1 knows neither a line of a ledger nor identities of draws, 2 no digest of the numbers
 NOT_RECORDED = "not recorded"
 _ABSENT = object()
 _KINDS = ("worst case", "model-based", "none")
@@ -42,7 +53,9 @@ class Guarantee:
     def __post_init__(self) -> None:
         checks.one_of("kind", self.kind, _KINDS)
         if self.kind != "worst case" and not self.reason.strip():
-            raise ParameterError(f"a guarantee of kind {self.kind!r} must give its reason. Got empty text.")
+            raise ParameterError(
+                f"a guarantee of kind {self.kind!r} must give its reason. Got empty text."
+            )
 
     @classmethod
     def worst_case(cls) -> Guarantee:
@@ -63,11 +76,15 @@ class Guarantee:
     def least(cls, *guarantees: Guarantee) -> Guarantee:
         """The weakest of several: what is built from a release promises no more than that release did."""
         weakest = max(_KINDS.index(one.kind) for one in guarantees)
-        reasons = dict.fromkeys(one.reason for one in guarantees if _KINDS.index(one.kind) == weakest)
+        reasons = dict.fromkeys(
+            one.reason for one in guarantees if _KINDS.index(one.kind) == weakest
+        )
         return cls(_KINDS[weakest], "; ".join(reasons))
 
     def __str__(self) -> str:
-        return f"{self.kind} ({self.reason})" if self.reason else self.kind
+        if self.reason:
+            return f"{self.kind} ({self.reason})"
+        return self.kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,11 +104,15 @@ class CertificateDraft:
         for name in ("released", "mechanism"):
             if not isinstance(getattr(self, name), str):
                 checks.refuse(name, "text", getattr(self, name))
-        object.__setattr__(self, "epsilon", checks.real("epsilon", self.epsilon, "[0, inf)"))
+        object.__setattr__(
+            self, "epsilon", checks.real("epsilon", self.epsilon, "[0, inf)")
+        )
         object.__setattr__(self, "delta", checks.real("delta", self.delta, "[0, 1]"))
         refuse_private(self.parameters, "a certificate's parameters")
         object.__setattr__(self, "parameters", FrozenRecord(self.parameters))
-        object.__setattr__(self, "assumptions", tuple(str(line) for line in self.assumptions))
+        object.__setattr__(
+            self, "assumptions", tuple(str(line) for line in self.assumptions)
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -130,21 +151,34 @@ class Certificate(Shown):
         }
 
     @classmethod
-    def complete(cls, draft: CertificateDraft, charge: Charge, **known: Any) -> Certificate:
+    def complete(
+        cls, draft: CertificateDraft, charge: Charge, **known: Any
+    ) -> Certificate:
         """Fill a draft with what only the transaction knows: id, time, rule, upper end of delta, account."""
-        return cls(**{name: getattr(draft, name) for name in draft.__dataclass_fields__}, charge=charge, **known)
+        return cls(
+            **{name: getattr(draft, name) for name in draft.__dataclass_fields__},
+            charge=charge,
+            **known,
+        )
 
     @property
     def version(self) -> int:
         """The lowest format version that holds what it says."""
         if self.values is not None:
             return 3
-        return 2 if self.ledger is not None or self.charge.draw_identities else 1
+        if self.ledger is not None or self.charge.draw_identities:
+            return 2
+        return 1
 
     @property
     def proven(self) -> bool:
         """Whether the upper end of delta is proven, every rounding counted, and not computed in doubles alone."""
-        return proofs.is_proven(self.charge, self.epsilon, self.delta_upper, symmetric=self.adjacency.symmetric)
+        return proofs.is_proven(
+            self.charge,
+            self.epsilon,
+            self.delta_upper,
+            symmetric=self.adjacency.symmetric,
+        )
 
     @property
     def orientation(self) -> str:
@@ -180,8 +214,14 @@ class Certificate(Shown):
             "delta_upper": self.delta_upper,
             "assumptions": list(self.assumptions),
             "parameters": dict(self.parameters),
-            "dominating": {"orientation": self.orientation, "charge": self.charge.to_dict()},
-            "sampler": {"total_variation": self.charge.sampler_error, "charged": self.sampler_charge},
+            "dominating": {
+                "orientation": self.orientation,
+                "charge": self.charge.to_dict(),
+            },
+            "sampler": {
+                "total_variation": self.charge.sampler_error,
+                "charged": self.sampler_charge,
+            },
             "account": self.account,
             "dataset": self.dataset,
             "library_version": self.gaussveil_version,
@@ -194,11 +234,17 @@ class Certificate(Shown):
 
     def to_dict(self) -> dict[str, object]:
         """Give the body and the signature."""
-        return {**self.body(), "signature": dict(self.signature) if self.signature else None}
+        return {
+            **self.body(),
+            "signature": dict(self.signature) if self.signature else None,
+        }
 
     def to_json(self) -> str:
         """Give readable JSON; floats survive exactly."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return (
+            json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+            + "\n"
+        )
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the JSON file."""
@@ -215,20 +261,42 @@ class Certificate(Shown):
         what = "a certificate"
         found = fields(within_limits(record, what), what, ("format", "version"))
         if found["format"] != FORMAT:
-            raise FormatError(f"not a certificate: the field 'format' must be {FORMAT!r}")
+            raise FormatError(
+                f"not a certificate: the field 'format' must be {FORMAT!r}"
+            )
         version = found["version"]
         if type(version) is not int or version not in VERSIONS:
             raise FormatError(
                 f"this certificate has format version {version!r}, this library reads {VERSIONS[0]} to {VERSIONS[-1]}; "
                 "upgrade gaussveil to read a newer one"
             )
-        found = fields(found, what, ("release", "adjacency", "guarantee", "assumptions", "parameters", "dominating"))
-        release = fields(found["release"], "the field 'release'", ("id", "what", "at", "mechanism"))
-        guarantee = fields(found["guarantee"], "the field 'guarantee'", ("kind", "reason"))
-        dominating = fields(found["dominating"], "the field 'dominating'", ("orientation", "charge"))
-        assumptions, parameters = found["assumptions"], found["parameters"]
+        found = fields(
+            found,
+            what,
+            (
+                "release",
+                "adjacency",
+                "guarantee",
+                "assumptions",
+                "parameters",
+                "dominating",
+            ),
+        )
+        release = fields(
+            found["release"], "the field 'release'", ("id", "what", "at", "mechanism")
+        )
+        guarantee = fields(
+            found["guarantee"], "the field 'guarantee'", ("kind", "reason")
+        )
+        dominating = fields(
+            found["dominating"], "the field 'dominating'", ("orientation", "charge")
+        )
+        assumptions = found["assumptions"]
+        parameters = found["parameters"]
         if not isinstance(assumptions, list) or not isinstance(parameters, Mapping):
-            raise FormatError("a certificate needs 'assumptions' as a list and 'parameters' as an object")
+            raise FormatError(
+                "a certificate needs 'assumptions' as a list and 'parameters' as an object"
+            )
         try:
             made = cls(
                 composition=text(found, "composition", what),
@@ -243,26 +311,42 @@ class Certificate(Shown):
                 released_at=text(release, "at", what),
                 mechanism=text(release, "mechanism", what),
                 adjacency=Adjacency.from_dict(found["adjacency"]),
-                guarantee=Guarantee(text(guarantee, "kind", what), text(guarantee, "reason", what)),
+                guarantee=Guarantee(
+                    text(guarantee, "kind", what), text(guarantee, "reason", what)
+                ),
                 assumptions=tuple(str(line) for line in assumptions),
                 parameters=FrozenRecord(parameters),
                 charge=Charge.from_dict(dominating["charge"]),
                 ledger=_ledger_line(found.get("ledger")),
                 signature=_signature(found.get("signature")),
-                values=None if version < 3 else ValuesDigest.from_dict(found.get("values")),
+                values=None
+                if version < 3
+                else ValuesDigest.from_dict(found.get("values")),
             )
         except ParameterError as error:
             raise FormatError(f"not a certificate of this version: {error}") from error
-        if not (made.epsilon >= 0 and 0 <= made.delta <= 1 and 0 <= made.delta_upper <= 1):
-            raise FormatError("a certificate needs epsilon not negative, and delta and delta_upper between 0 and 1")
+        if not (
+            made.epsilon >= 0 and 0 <= made.delta <= 1 and 0 <= made.delta_upper <= 1
+        ):
+            raise FormatError(
+                "a certificate needs epsilon not negative, and delta and delta_upper between 0 and 1"
+            )
         # What is derived must agree with what it derives from, and nothing may be there that nobody reads.
         again = made.to_dict()
         stated = {"signature": None, **found}
-        wrong = [name for name in {**stated, **again} if again.get(name, _ABSENT) != stated.get(name, _ABSENT)]
+        wrong = [
+            name
+            for name in {**stated, **again}
+            if again.get(name, _ABSENT) != stated.get(name, _ABSENT)
+        ]
         if wrong == ["sampler"]:  # what is charged for it follows from epsilon alone
-            raise VerificationError("the certificate does not verify: epsilon was altered")
+            raise VerificationError(
+                "the certificate does not verify: epsilon was altered"
+            )
         if wrong:
-            raise FormatError(f"the certificate contradicts itself, or holds unknown fields, in {wrong[0]!r}")
+            raise FormatError(
+                f"the certificate contradicts itself, or holds unknown fields, in {wrong[0]!r}"
+            )
         return made
 
     def own(self) -> dict[str, object]:
@@ -283,13 +367,17 @@ class Certificate(Shown):
         found = fields(within_limits(own, what), what, names)
         drawn = found["drawn"]
         if len(found) > len(names) or not isinstance(drawn, list):
-            raise FormatError(f"{what} must hold {', '.join(names)} alone, 'drawn' as a list")
+            raise FormatError(
+                f"{what} must hold {', '.join(names)} alone, 'drawn' as a list"
+            )
         return replace(
             self,
             release_id=text(found, "id", what),
             released_at=text(found, "at", what),
             account=text(found, "account", what),
-            charge=self.charge.redrawn(*drawn) if drawn or self.charge.draw_identities else self.charge,
+            charge=self.charge.redrawn(*drawn)
+            if drawn or self.charge.draw_identities
+            else self.charge,
             ledger=_ledger_line(found["ledger"]),
             signature=_signature(found["signature"]),
         )
@@ -300,11 +388,15 @@ class Certificate(Shown):
         try:
             return cls.from_json(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
-            raise FormatError(f"the certificate {path} cannot be read: {error}") from error
+            raise FormatError(
+                f"the certificate {path} cannot be read: {error}"
+            ) from error
 
     def of_values(self, values: ValuesDigest | None) -> Certificate:
         """The same certificate with the digest of the numbers it is about; a signature covers what it was made for."""
-        return self if values is None else replace(self, values=values, signature=None)
+        if values is None:
+            return self
+        return replace(self, values=values, signature=None)
 
     def about(self, numbers: Any) -> Certificate:
         """The same certificate with the digest of what is published of its release: coefficients, a frame, rows drawn.
@@ -327,7 +419,9 @@ class Certificate(Shown):
         values = digest_of(numbers)
         if values is None:
             checks.refuse(
-                "numbers", "an array, list, frame, mapping of columns or a released object", type(numbers).__name__
+                "numbers",
+                "an array, list, frame, mapping of columns or a released object",
+                type(numbers).__name__,
             )
         return self.of_values(values)
 
@@ -355,21 +449,34 @@ class Certificate(Shown):
             f"charged (1 + e^epsilon) times: {self.sampler_charge:.3g}",
             f"Account: {self.account}"
             + (f", dataset {self.dataset}" if self.dataset else "")
-            + (f", line {self.ledger['line']} of its ledger ({str(self.ledger['link'])[:12]})" if self.ledger else ""),
+            + (
+                f", line {self.ledger['line']} of its ledger ({str(self.ledger['link'])[:12]})"
+                if self.ledger
+                else ""
+            ),
         ]
         shown = self.values
         numbers = "no digest of them is here, so that a verdict is about the certificate alone"
         if shown is not None:
-            numbers = f"{shown.rows} rows of {shown.columns}, digest {shown.sha256[:12]}"
+            numbers = (
+                f"{shown.rows} rows of {shown.columns}, digest {shown.sha256[:12]}"
+            )
         lines.append(f"Numbers: {numbers}")
         lines += [f"Assumes: {line}" for line in self.assumptions]
-        lines += [f"Public: {name} = {value}" for name, value in self.parameters.items()]
-        lines.append(f"gaussveil {self.gaussveil_version}; " + ("signed (Ed25519)" if self.signature else "not signed"))
+        lines += [
+            f"Public: {name} = {value}" for name, value in self.parameters.items()
+        ]
+        lines.append(
+            f"gaussveil {self.gaussveil_version}; "
+            + ("signed (Ed25519)" if self.signature else "not signed")
+        )
         if self.guarantee.kind == "none":
             lines[3] = (
                 f"  no privacy is promised; the design values were epsilon {self.epsilon:.6g}, delta {self.delta:.6g}"
             )
-        return "\n".join(map(printable, lines))  # what a stranger wrote must not look like a line of ours
+        return "\n".join(
+            map(printable, lines)
+        )  # what a stranger wrote must not look like a line of ours
 
     __str__ = describe
 
@@ -379,7 +486,9 @@ def _signature(record: object) -> Mapping[str, str] | None:
         return None
     listed = fields(record, "the signature", ("algorithm", "public_key", "value"))
     if len(listed) > 3:
-        raise FormatError("the signature must hold its algorithm, public_key and value alone")
+        raise FormatError(
+            "the signature must hold its algorithm, public_key and value alone"
+        )
     return {name: text(listed, name, "the signature") for name in listed}
 
 
@@ -391,4 +500,8 @@ def _ledger_line(record: object) -> Mapping[str, object] | None:
     found = fields(record, what, ("begins", "line", "link"))
     if type(found["line"]) is not int:
         raise FormatError("the field 'ledger' must give the 'line' as a whole number")
-    return {"begins": text(found, "begins", what), "line": found["line"], "link": text(found, "link", what)}
+    return {
+        "begins": text(found, "begins", what),
+        "line": found["line"],
+        "link": text(found, "link", what),
+    }

@@ -21,12 +21,18 @@ from gaussveil.files import printable
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.positive_definite import is_positive_definite
 
-PAIR_ALONE = "the pair alone; that the mechanism leads to this pair is the issuer's word"
+PAIR_ALONE = (
+    "the pair alone; that the mechanism leads to this pair is the issuer's word"
+)
 PAIR_AND_PARAMETERS = "the pair, and the public parameters that lead to it"
 # Noise drawn on a grid g stands for continuous noise of (2 g)^2 less (derived: docs/math/noise.md).
 _LATTICE_VARIANCE = 4
-_ROUNDING = Fraction(1, 2**50)  # of a squared float: what differs by less is not decided, what differs by more is false
-_TOO_SMALL = "the noise is too small for the stated l2_sensitivity, grid and charged mean shift"
+_ROUNDING = Fraction(
+    1, 2**50
+)  # of a squared float: what differs by less is not decided, what differs by more is false
+_TOO_SMALL = (
+    "the noise is too small for the stated l2_sensitivity, grid and charged mean shift"
+)
 _OPEN = (
     "the noise covers the stated l2_sensitivity only if the last places of its covariance are read in the issuer's "
     "favour; as stated it is not shown to be large enough"
@@ -57,21 +63,31 @@ def basis(certificate: Certificate) -> Basis:
         if known.keys() & {"l2_sensitivity", "mean_shift", "rounding_l2"}:
             _check_noise(certificate, found)
         if "l2_sensitivity" in known:
-            found.rests_on = PAIR_AND_PARAMETERS if tied else _owners_word(certificate)
+            if tied:
+                found.rests_on = PAIR_AND_PARAMETERS
+            else:
+                found.rests_on = _owners_word(certificate)
     except FormatError as error:
         found.unproven.append(str(error))
     return found
 
 
-def _check_ball(known: Mapping[str, object], adjacency: Adjacency, found: Basis) -> bool:
+def _check_ball(
+    known: Mapping[str, object], adjacency: Adjacency, found: Basis
+) -> bool:
     """Whether the distance of neighbouring values is that of the neighbours themselves; both are then one number."""
     if "l2_ball" not in known:
         return False
     ball = _number(known, "l2_ball")
-    if adjacency.kind != "l2-ball" or Fraction(_number(adjacency.parameters, "radius")) != ball:
+    if (
+        adjacency.kind != "l2-ball"
+        or Fraction(_number(adjacency.parameters, "radius")) != ball
+    ):
         found.problems.append("the stated l2_ball is not the radius of the adjacency")
     elif "l2_sensitivity" in known and _number(known, "l2_sensitivity") < ball:
-        found.problems.append("the stated l2_sensitivity is less than the radius within which neighbours lie")
+        found.problems.append(
+            "the stated l2_sensitivity is less than the radius within which neighbours lie"
+        )
     return True
 
 
@@ -91,18 +107,30 @@ def _check_noise(certificate: Certificate, found: Basis) -> None:
     known = certificate.parameters
     energy = certificate.charge.mean_shift_energy
     if energy is None or energy.ndim:
-        found.problems.append("Gaussian noise is charged as one mean shift, the certificate charges something else")
+        found.problems.append(
+            "Gaussian noise is charged as one mean shift, the certificate charges something else"
+        )
         return
     charged = Fraction(float(energy))
-    if "mean_shift" in known and abs(_number(known, "mean_shift") ** 2 - charged) > 5 * _ROUNDING * charged:
-        found.problems.append(f"the stated mean_shift {known['mean_shift']} is not the charged one")
+    if (
+        "mean_shift" in known
+        and abs(_number(known, "mean_shift") ** 2 - charged) > 5 * _ROUNDING * charged
+    ):
+        found.problems.append(
+            f"the stated mean_shift {known['mean_shift']} is not the charged one"
+        )
     if "l2_sensitivity" not in known:
         return
-    grid, coordinates = _number(known, "grid"), _coordinates(known)
+    grid = _number(known, "grid")
+    coordinates = _coordinates(known)
     rounding = _number(known, "rounding_l2")
     if rounding**2 < grid**2 * coordinates:
-        found.problems.append(f"rounding_l2 must be at least grid times the root of the {coordinates} coordinates")
-    noise = _Noise.stated(known, coordinates, (_number(known, "l2_sensitivity") + rounding) ** 2, grid)
+        found.problems.append(
+            f"rounding_l2 must be at least grid times the root of the {coordinates} coordinates"
+        )
+    noise = _Noise.stated(
+        known, coordinates, (_number(known, "l2_sensitivity") + rounding) ** 2, grid
+    )
     if not noise.symmetric(granted=True):
         found.problems.append("the parameter 'noise_covariance' must be symmetric")
     elif charged <= 0 or not noise.covers(charged * (1 + _ROUNDING), granted=True):
@@ -120,50 +148,83 @@ class _Noise:
     lattice: Fraction
 
     @classmethod
-    def stated(cls, known: Mapping[str, object], coordinates: int, squared: Fraction, grid: Fraction) -> _Noise:
+    def stated(
+        cls,
+        known: Mapping[str, object],
+        coordinates: int,
+        squared: Fraction,
+        grid: Fraction,
+    ) -> _Noise:
         """What the parameters say; white noise is a matrix of one row."""
         rows = known.get("noise_covariance")
         lattice = _LATTICE_VARIANCE * grid**2
         if not isinstance(rows, list):
             return cls([[_number(known, "noise_covariance")]], squared, lattice)
-        entries = [value for row in rows if isinstance(row, list) and len(row) == len(rows) for value in row]
-        numbers = [value for value in entries if isinstance(value, int | float) and not isinstance(value, bool)]
+        entries = [
+            value
+            for row in rows
+            if isinstance(row, list) and len(row) == len(rows)
+            for value in row
+        ]
+        numbers = [
+            value
+            for value in entries
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        ]
         if not rows or len(numbers) != len(rows) ** 2 or coordinates % len(rows):
-            raise FormatError("the parameter 'noise_covariance' must be a number or a square matrix that fits 'shape'")
+            raise FormatError(
+                "the parameter 'noise_covariance' must be a number or a square matrix that fits 'shape'"
+            )
         if not all(math.isfinite(value) for value in numbers):
             raise FormatError("the parameter 'noise_covariance' must be finite")
-        return cls([[Fraction(value) for value in row] for row in rows], squared, lattice)
+        return cls(
+            [[Fraction(value) for value in row] for row in rows], squared, lattice
+        )
 
     def _room(self, granted: bool) -> list[Fraction]:
         """By how much the rounding of entries could change a direction's variance, as shares along the axes."""
         size = len(self.matrix)
-        return [_ROUNDING * size * abs(self.matrix[i][i]) * granted for i in range(size)]
+        return [
+            _ROUNDING * size * abs(self.matrix[i][i]) * granted for i in range(size)
+        ]
 
     def symmetric(self, *, granted: bool = False) -> bool:
         """Whether rows and columns are alike; with `granted`, up to the rounding of entries."""
-        rows, room = self.matrix, self._room(granted)
+        rows = self.matrix
+        room = self._room(granted)
         pairs = ((i, j) for i in range(len(rows)) for j in range(i))
-        return all((rows[i][j] - rows[j][i]) ** 2 <= 4 * room[i] * room[j] for i, j in pairs)
+        return all(
+            (rows[i][j] - rows[j][i]) ** 2 <= 4 * room[i] * room[j] for i, j in pairs
+        )
 
     def covers(self, energy: Fraction, *, granted: bool = False) -> bool:
         """Whether the values lie within this squared distance in every direction, decided exactly.
 
         With `granted`, whether they do under some noise whose covariance rounds to what is stated.
         """
-        needed, room, size = self.squared / energy + self.lattice, self._room(granted), range(len(self.matrix))
+        needed = self.squared / energy + self.lattice
+        room = self._room(granted)
+        size = range(len(self.matrix))
         return self.symmetric(granted=granted) and _not_negative(
-            [[self.matrix[i][j] + (room[i] - needed if i == j else 0) for j in size] for i in size]
+            [
+                [self.matrix[i][j] + (room[i] - needed if i == j else 0) for j in size]
+                for i in size
+            ]
         )
 
     def own_energy(self, charged: Fraction) -> Fraction:
         """The squared distance that white noise leads to; of a matrix one that is a rounding larger than charged."""
         left = self.matrix[0][0] - self.lattice
-        return self.squared / left if len(self.matrix) == 1 and left > 0 else charged * (1 + _ROUNDING)
+        if len(self.matrix) == 1 and left > 0:
+            return self.squared / left
+        return charged * (1 + _ROUNDING)
 
 
 def _not_negative(matrix: list[list[Fraction]]) -> bool:
     """Whether a symmetric matrix is positive definite, or one number at least zero."""
-    return matrix[0][0] >= 0 if len(matrix) == 1 else is_positive_definite(matrix)
+    if len(matrix) == 1:
+        return matrix[0][0] >= 0
+    return is_positive_definite(matrix)
 
 
 def _kept(certificate: Certificate, noise: _Noise, charged: Fraction) -> bool:
@@ -174,7 +235,9 @@ def _kept(certificate: Certificate, noise: _Noise, charged: Fraction) -> bool:
     energy = noise.own_energy(charged)
     if not noise.covers(energy):
         return False
-    shift = PrivacyLoss.from_terms([0.0], [1.0], [math.nextafter(float(energy), math.inf)])
+    shift = PrivacyLoss.from_terms(
+        [0.0], [1.0], [math.nextafter(float(energy), math.inf)]
+    )
     charge = Charge(shift, sampler_error=certificate.charge.sampler_error)
     total = Composition.of([(charge, 1)], symmetric=certificate.adjacency.symmetric)
     return total.delta_upper(certificate.epsilon) <= certificate.delta
@@ -189,6 +252,10 @@ def _number(known: Mapping[str, object], name: str) -> Fraction:
 
 def _coordinates(known: Mapping[str, object]) -> int:
     shape = known.get("shape")
-    if not isinstance(shape, list) or any(type(size) is not int or size < 1 for size in shape):
-        raise FormatError("the parameter 'shape' must be a list of positive whole numbers")
+    if not isinstance(shape, list) or any(
+        type(size) is not int or size < 1 for size in shape
+    ):
+        raise FormatError(
+            "the parameter 'shape' must be a list of positive whole numbers"
+        )
     return math.prod(shape)

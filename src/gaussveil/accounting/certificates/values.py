@@ -28,13 +28,25 @@ FORM = 1
 BITS = 44
 DIGITS = 13
 LONGEST = 300  # digits and sign of a whole number that surely is a double
-LARGEST_DOCUMENT = 1 << 19  # numbers: ten classes of a mixture in 200 columns, some seconds
+LARGEST_DOCUMENT = (
+    1 << 19
+)  # numbers: ten classes of a mixture in 200 columns, some seconds
 DIFFERENT = "the numbers are not those that the certificate was issued for: {}"
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")  # of more Python makes no number
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(\.\d+)?(?:\s*(Z|[+-]\d\d:?\d\d))?)?")
-_MISSING = frozenset({"", "nan", "-nan", "null", "none", "na", "n/a", "<na>", "nat", "#n/a"})
-_INFINITE = {"inf": "inf", "+inf": "inf", "infinity": "inf", "-inf": "-inf", "-infinity": "-inf"}
+_TIME = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(\.\d+)?(?:\s*(Z|[+-]\d\d:?\d\d))?)?"
+)
+_MISSING = frozenset(
+    {"", "nan", "-nan", "null", "none", "na", "n/a", "<na>", "nat", "#n/a"}
+)
+_INFINITE = {
+    "inf": "inf",
+    "+inf": "inf",
+    "infinity": "inf",
+    "-inf": "-inf",
+    "-infinity": "-inf",
+}
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 
@@ -47,13 +59,17 @@ class Cells:
 
     def __post_init__(self) -> None:
         if self.names is not None:
-            plain = tuple(unicodedata.normalize("NFC", name.strip()) for name in self.names)
+            plain = tuple(
+                unicodedata.normalize("NFC", name.strip()) for name in self.names
+            )
             object.__setattr__(self, "names", plain)
 
     @property
     def rows(self) -> int:
         """Number of rows."""
-        return len(self.columns[0]) if self.columns else 0
+        if self.columns:
+            return len(self.columns[0])
+        return 0
 
 
 @dataclass(frozen=True)
@@ -77,7 +93,9 @@ class ValuesDigest:
             return f"it has the columns {_listed(cells)}, not those released"
         if chosen.rows != self.rows or len(chosen.columns) != self.columns:
             return f"{chosen.rows} rows and {len(chosen.columns)} columns, where {self.rows} and {self.columns} were"
-        return None if _sha256(chosen) == self.sha256 else "at least one cell was changed"
+        if _sha256(chosen) == self.sha256:
+            return None
+        return "at least one cell was changed"
 
     def _matched(self, cells: Cells) -> Cells | None:
         """The columns in the order of the digest; a first column without a name that numbers the rows is left out."""
@@ -91,29 +109,48 @@ class ValuesDigest:
             names = cells.names or ()
         if set(names) != set(self.names):
             return None
-        return Cells([cells.columns[names.index(name)] for name in self.names], self.names)
+        return Cells(
+            [cells.columns[names.index(name)] for name in self.names], self.names
+        )
 
     def to_dict(self) -> dict[str, object]:
         """Give plain JSON values."""
-        named = None if self.names is None else list(self.names)
-        return {"form": FORM, "rows": self.rows, "columns": self.columns, "names": named, "sha256": self.sha256}
+        if self.names is None:
+            named = None
+        else:
+            named = list(self.names)
+        return {
+            "form": FORM,
+            "rows": self.rows,
+            "columns": self.columns,
+            "names": named,
+            "sha256": self.sha256,
+        }
 
     @classmethod
     def from_dict(cls, record: object) -> ValuesDigest:
         """Inverse of `to_dict`."""
         what = "the field 'values'"
         found = fields(record, what, ("form", "rows", "columns", "names", "sha256"))
-        rows, columns, names, digest = (found[name] for name in ("rows", "columns", "names", "sha256"))
+        rows, columns, names, digest = (
+            found[name] for name in ("rows", "columns", "names", "sha256")
+        )
         if found["form"] != FORM or len(found) > 5:
-            raise FormatError(f"{what} has a form that this library does not know; upgrade gaussveil to check it")
+            raise FormatError(
+                f"{what} has a form that this library does not know; upgrade gaussveil to check it"
+            )
         if type(rows) is not int or type(columns) is not int or rows < 0 or columns < 0:
             raise FormatError(f"{what} must hold whole numbers of rows and columns")
         if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
             raise FormatError(f"{what} must hold a digest of 64 hexadecimal digits")
         if names is not None and not (
-            isinstance(names, list) and len(names) == columns and all(isinstance(name, str) for name in names)
+            isinstance(names, list)
+            and len(names) == columns
+            and all(isinstance(name, str) for name in names)
         ):
-            raise FormatError(f"{what} must hold a name for each column, or none at all")
+            raise FormatError(
+                f"{what} must hold a name for each column, or none at all"
+            )
         return cls(rows, columns, None if names is None else tuple(names), digest)
 
 
@@ -121,7 +158,9 @@ def rounded(value: Any) -> Any:
     """The same array, list or frame with its floating-point numbers kept to 44 significant bits; others as they are."""
     library, name = _kind(value)
     if isinstance(value, np.ndarray):
-        return _rounded(value) if value.dtype == np.float64 else value
+        if value.dtype == np.float64:
+            return _rounded(value)
+        return value
     if isinstance(value, list):
         return [rounded(item) for item in value]
     if isinstance(value, float):
@@ -133,11 +172,17 @@ def rounded(value: Any) -> Any:
                 made.isetitem(place, _rounded(value.iloc[:, place].to_numpy()))
         return made
     if (library, name) == ("pandas", "Series") and value.dtype == np.float64:
-        return type(value)(_rounded(value.to_numpy()), index=value.index, name=value.name)
+        return type(value)(
+            _rounded(value.to_numpy()), index=value.index, name=value.name
+        )
     if (library, name) == ("polars", "DataFrame"):
-        return value.with_columns([rounded(column) for column in value if column.dtype.is_float()])
+        return value.with_columns(
+            [rounded(column) for column in value if column.dtype.is_float()]
+        )
     if (library, name) == ("polars", "Series") and value.dtype.is_float():
-        return type(value)(value.name, [rounded(cell) for cell in value.to_list()], dtype=value.dtype)
+        return type(value)(
+            value.name, [rounded(cell) for cell in value.to_list()], dtype=value.dtype
+        )
     if (library, name) == ("pyarrow", "Table"):
         return _rounded_arrow(value)
     return value
@@ -151,33 +196,54 @@ def cells_of(value: Any) -> Cells | None:
     library, name = _kind(value)
     if (library, name) == ("pandas", "Series"):
         numbered = type(value.index).__name__ == "RangeIndex"
-        return Cells([value.tolist()]) if numbered else cells_of(value.to_frame())
+        if numbered:
+            return Cells([value.tolist()])
+        return cells_of(value.to_frame())
     if (library, name) == ("pandas", "DataFrame"):
         if type(value.index).__name__ != "RangeIndex":
-            value = value.reset_index(names=["" if one is None else str(one) for one in value.index.names])
-        return Cells([value.iloc[:, at].tolist() for at in range(value.shape[1])], tuple(map(str, value.columns)))
+            value = value.reset_index(
+                names=["" if one is None else str(one) for one in value.index.names]
+            )
+        return Cells(
+            [value.iloc[:, at].tolist() for at in range(value.shape[1])],
+            tuple(map(str, value.columns)),
+        )
     if (library, name) == ("polars", "Series"):
         return Cells([value.to_list()])
     if (library, name) == ("polars", "DataFrame"):
         return Cells([column.to_list() for column in value], tuple(value.columns))
     if (library, name) == ("pyarrow", "Table"):
-        return Cells([column.to_pylist() for column in value.columns], tuple(value.column_names))
+        return Cells(
+            [column.to_pylist() for column in value.columns], tuple(value.column_names)
+        )
     if isinstance(value, Mapping):
         columns = [cells_of(column) for column in value.values()]
         known = [one for one in columns if one is not None and len(one.columns) == 1]
         same = len(known) == len(columns) > 0 and len({one.rows for one in known}) == 1
-        return Cells([one.columns[0] for one in known], tuple(map(str, value))) if same else None
-    if isinstance(value, list) and value and all(isinstance(row, Mapping) for row in value):
+        if same:
+            return Cells([one.columns[0] for one in known], tuple(map(str, value)))
+        return None
+    if (
+        isinstance(value, list)
+        and value
+        and all(isinstance(row, Mapping) for row in value)
+    ):
         names = tuple(map(str, value[0]))
         alike = all(tuple(map(str, row)) == names for row in value)
-        return Cells([[row[name] for row in value] for name in value[0]], names) if alike else None
-    if isinstance(value, list | np.ndarray | int | float) and not isinstance(value, bool):
+        if alike:
+            return Cells([[row[name] for row in value] for name in value[0]], names)
+        return None
+    if isinstance(value, list | np.ndarray | int | float) and not isinstance(
+        value, bool
+    ):
         return _of_array(value)
     released_document = getattr(value, "released_document", None)
     if released_document is None:
         return None
     document = released_document()
-    return document_cells(document) if _count(document) <= LARGEST_DOCUMENT else None
+    if _count(document) <= LARGEST_DOCUMENT:
+        return document_cells(document)
+    return None
 
 
 def document_cells(document: Any) -> Cells:
@@ -201,9 +267,16 @@ def _count(document: Any) -> int:
 def _walk(document: Any, place: str, places: list[str], values: list[Any]) -> None:
     """Append every number and text of a document and the way to it."""
     if isinstance(document, dict | list) and document:
-        items: Any = document.items() if isinstance(document, dict) else enumerate(document)
+        items: Any
+        if isinstance(document, dict):
+            items = document.items()
+        else:
+            items = enumerate(document)
         for name, part in items:
-            below = f"{place}/{json.dumps(name)}" if isinstance(name, str) else f"{place}/{name}"
+            if isinstance(name, str):
+                below = f"{place}/{json.dumps(name)}"
+            else:
+                below = f"{place}/{name}"
             if type(part) is float:
                 places.append(below)
                 values.append(part)
@@ -211,7 +284,9 @@ def _walk(document: Any, place: str, places: list[str], values: list[Any]) -> No
                 _walk(part, below, places, values)
     else:
         places.append(place or "/")
-        values.append(json.dumps(document) if isinstance(document, dict | list) else document)
+        values.append(
+            json.dumps(document) if isinstance(document, dict | list) else document
+        )
 
 
 def _of_array(value: Any) -> Cells | None:
@@ -221,14 +296,19 @@ def _of_array(value: Any) -> Cells | None:
         return None
     if array.dtype.kind == "O" and array.ndim != 1:
         return None
-    table = array.reshape(len(array), -1) if array.ndim > 1 and array.size else array.reshape(-1, 1)
+    if array.ndim > 1 and array.size:
+        table = array.reshape(len(array), -1)
+    else:
+        table = array.reshape(-1, 1)
     return Cells([column.tolist() for column in table.T])
 
 
 def digest_of(value: Any) -> ValuesDigest | None:
     """The digest of a released value; None where it is no table or document of numbers and texts."""
     cells = cells_of(value)
-    return None if cells is None else ValuesDigest.of(cells)
+    if cells is None:
+        return None
+    return ValuesDigest.of(cells)
 
 
 def cell_text(value: Any) -> str:
@@ -236,13 +316,17 @@ def cell_text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool | np.bool_):
-        return "true" if value else "false"
+        if value:
+            return "true"
+        return "false"
     if isinstance(value, int | np.integer):
         return _whole_text(int(value))
     if isinstance(value, float | np.number | Decimal):
         return _number_text(value)
     if isinstance(value, np.datetime64):
-        return "" if np.isnat(value) else _word(str(value))
+        if np.isnat(value):
+            return ""
+        return _word(str(value))
     if isinstance(value, datetime.date):
         return _word("" if str(value) == "NaT" else value.isoformat())
     return _word(str(value))
@@ -251,7 +335,9 @@ def cell_text(value: Any) -> str:
 def _word(text: str) -> str:
     """A text that reads as a number, a time, a truth value or nothing is that, whoever wrote it."""
     text = unicodedata.normalize("NFC", text.strip())
-    if text.startswith("/"):  # nothing of what follows begins so, but every place in a document
+    if text.startswith(
+        "/"
+    ):  # nothing of what follows begins so, but every place in a document
         return text
     lowered = text.lower()
     if lowered in _MISSING:
@@ -264,17 +350,29 @@ def _word(text: str) -> str:
         return _whole_text(int(text))
     if _NUMBER.fullmatch(text):
         return _number_text(float(text))
-    return _time_text(text) if _TIME.fullmatch(text) else text
+    if _TIME.fullmatch(text):
+        return _time_text(text)
+    return text
 
 
 def _whole_text(number: int) -> str:
     """A released number as it is; identifiers, of more bits and digits than those have, keep all their digits."""
     digits = str(number)
     if len(digits.lstrip("-").rstrip("0")) <= DIGITS:
-        return _number_text(number) if len(digits) < LONGEST else digits
-    near = float(_nearest(float(number))) if len(digits) < LONGEST else math.inf
-    same = abs(near) < math.inf and number in (int(near), int(Decimal(repr(near))))  # as programs write a double
-    return near.hex() if same else digits
+        if len(digits) < LONGEST:
+            return _number_text(number)
+        return digits
+    if len(digits) < LONGEST:
+        near = float(_nearest(float(number)))
+    else:
+        near = math.inf
+    same = abs(near) < math.inf and number in (
+        int(near),
+        int(Decimal(repr(near))),
+    )  # as programs write a double
+    if same:
+        return near.hex()
+    return digits
 
 
 def _number_text(number: Any) -> str:
@@ -294,41 +392,65 @@ def _time_text(text: str) -> str:
     try:
         moment = datetime.datetime.fromisoformat(f"{day}T{clock}")
         if zone and zone != "Z":
-            sign = -1 if zone[0] == "+" else 1
-            moment += sign * datetime.timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
+            if zone[0] == "+":
+                sign = -1
+            else:
+                sign = 1
+            moment += sign * datetime.timedelta(
+                hours=int(zone[1:3]), minutes=int(zone[-2:])
+            )
     except (ValueError, OverflowError):
         return text
     rest = (fraction or "").rstrip("0").rstrip(".") + ("Z" if zone else "")
     plain = moment.isoformat()
-    return plain.removesuffix("T00:00:00") if not rest else plain + rest
+    if not rest:
+        return plain.removesuffix("T00:00:00")
+    return plain + rest
 
 
 def _sha256(cells: Cells) -> str:
     """Of one JSON text: the names, then each row."""
     rows = zip(*(_column_texts(column) for column in cells.columns), strict=True)
-    return hashlib.sha256(json.dumps([cells.names, *rows], separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps([cells.names, *rows], separators=(",", ":")).encode()
+    ).hexdigest()
 
 
 def _column_texts(column: list[Any]) -> list[str]:
     """`cell_text` of each cell; of all finite floats at once."""
     finite = [type(cell) is float and math.isfinite(cell) for cell in column]
-    nearest = iter(_nearest(np.array([cell for cell, known in zip(column, finite) if known], np.float64)).tolist())
-    return [next(nearest).hex() if known else cell_text(cell) for cell, known in zip(column, finite)]
+    nearest = iter(
+        _nearest(
+            np.array([cell for cell, known in zip(column, finite) if known], np.float64)
+        ).tolist()
+    )
+    return [
+        next(nearest).hex() if known else cell_text(cell)
+        for cell, known in zip(column, finite)
+    ]
 
 
 def _unnumbered(cells: Cells, wanted: int) -> Cells:
     """Without a first column that only numbers the rows, where there is one column too many."""
     if len(cells.columns) != wanted + 1:
         return cells
-    first = cells.names[0] if cells.names else ""
+    if cells.names:
+        first = cells.names[0]
+    else:
+        first = ""
     numbers = [cell_text(number) for number in range(cells.rows)]
-    if first in ("", "Unnamed: 0", "index") and [cell_text(cell) for cell in cells.columns[0]] == numbers:
+    if (
+        first in ("", "Unnamed: 0", "index")
+        and [cell_text(cell) for cell in cells.columns[0]] == numbers
+    ):
         return Cells(cells.columns[1:], cells.names[1:] if cells.names else None)
     return cells
 
 
 def _listed(cells: Cells) -> str:
-    return "without names" if cells.names is None else ", ".join(cells.names[:20])
+    if cells.names is None:
+        return "without names"
+    return ", ".join(cells.names[:20])
 
 
 def _kind(value: Any) -> tuple[str, str]:
@@ -361,5 +483,7 @@ def _rounded_arrow(table: Any) -> Any:
         if pa.types.is_float64(field.type):
             column = table.column(place).combine_chunks()
             numbers = _rounded(column.to_numpy(zero_copy_only=False))
-            table = table.set_column(place, field, pa.array(numbers, mask=np.asarray(column.is_null())))
+            table = table.set_column(
+                place, field, pa.array(numbers, mask=np.asarray(column.is_null()))
+            )
     return table

@@ -13,7 +13,13 @@ from gaussveil.accounting.certificates.parameters import PAIR_ALONE, basis
 from gaussveil.accounting.certificates.values import DIFFERENT, Cells, cells_of
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.ledger.rules import check_neighbours
-from gaussveil.errors import AssumptionError, FormatError, GaussveilError, NumericalError, VerificationError
+from gaussveil.errors import (
+    AssumptionError,
+    FormatError,
+    GaussveilError,
+    NumericalError,
+    VerificationError,
+)
 from gaussveil.spectrum import Enclosure
 from gaussveil.spectrum.work import limited_work
 
@@ -21,7 +27,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 _AGREEMENT = 1e-9
-NUMBERS, ALONE = "numbers and certificate", "certificate alone"
+NUMBERS = "numbers and certificate"
+ALONE = "certificate alone"
 WITHOUT_DIGEST = f"{ALONE}; it carries no digest of its numbers"
 SECONDS = 4.0  # of processor time for steps on random batches: what a stranger's file asks for must end
 
@@ -50,18 +57,28 @@ class Verification:
     @property
     def outcome(self) -> str:
         """Verified, refuted or not decided."""
-        return "verified" if self.ok else "not decided" if len(self.problems) == self.open_questions else "refuted"
+        if self.ok:
+            return "verified"
+        if len(self.problems) == self.open_questions:
+            return "not decided"
+        return "refuted"
 
     def require(self) -> None:
         """Raise `VerificationError` unless every check passed."""
         if not self.ok:
-            raise VerificationError("the certificate does not verify: " + "; ".join(self.problems))
+            raise VerificationError(
+                "the certificate does not verify: " + "; ".join(self.problems)
+            )
 
     def __bool__(self) -> bool:
         return self.ok
 
 
-def verify(certificate: Certificate, public_key: Ed25519PublicKey | None = None, table: Any = None) -> Verification:
+def verify(
+    certificate: Certificate,
+    public_key: Ed25519PublicKey | None = None,
+    table: Any = None,
+) -> Verification:
     """Recompute delta in both directions, enclosed where that is known; check arithmetic, parameters and signature.
 
     With a `public_key` an unsigned certificate, or one signed by another key, does not verify. With the `table` (frame,
@@ -72,12 +89,16 @@ def verify(certificate: Certificate, public_key: Ed25519PublicKey | None = None,
         return verify_files(certificate, public_key, {})
     cells = cells_of(table)
     if cells is None:
-        checks.refuse("table", "an array, list, frame or mapping of columns", type(table).__name__)
+        checks.refuse(
+            "table", "an array, list, frame or mapping of columns", type(table).__name__
+        )
     return verify_files(certificate, public_key, {"table": [cells]})
 
 
 def verify_files(
-    certificate: Certificate, public_key: Ed25519PublicKey | None, tables: Mapping[str, Sequence[Cells]]
+    certificate: Certificate,
+    public_key: Ed25519PublicKey | None,
+    tables: Mapping[str, Sequence[Cells]],
 ) -> Verification:
     """`verify` with all tables of a package, by their names; each may be read in several ways."""
     problems: list[str] = []
@@ -86,7 +107,11 @@ def verify_files(
     except AssumptionError as error:
         problems.append(str(error))
     unproven: list[str] = []
-    lower, upper, proven, rests_on = 0.0, 1.0, True, PAIR_ALONE  # until it is known better
+    # until it is known better
+    lower = 0.0
+    upper = 1.0
+    proven = True
+    rests_on = PAIR_ALONE
     try:
         found = basis(certificate)
         problems += found.problems
@@ -96,14 +121,24 @@ def verify_files(
         unproven.append(str(error))
     try:
         if sum(part.source.convolutions for part in certificate.charge.parts) > 1:
-            raise NumericalError("several allocations are more work than verifying allows")
-        total = Composition.of([(certificate.charge, 1)], symmetric=certificate.adjacency.symmetric)
+            raise NumericalError(
+                "several allocations are more work than verifying allows"
+            )
+        total = Composition.of(
+            [(certificate.charge, 1)], symmetric=certificate.adjacency.symmetric
+        )
         with limited_work(SECONDS):
             ends = _ends(certificate, total)
-        lower, upper, proven = float(ends.lower), float(ends.upper), ends.proven
+        lower = float(ends.lower)
+        upper = float(ends.upper)
+        proven = ends.proven
     except (GaussveilError, ArithmeticError, ValueError) as error:
         unproven.append(f"delta could not be recomputed ({error}), so nothing is shown")
-    surely = lower if proven else 0.0  # only what is proven refutes
+    # only what is proven refutes
+    if proven:
+        surely = lower
+    else:
+        surely = 0.0
     if upper > certificate.delta:
         (problems if surely > certificate.delta else unproven).append(
             f"the pair allows delta {upper:.6g} at epsilon {certificate.epsilon:.6g}, claimed {certificate.delta:.6g}"
@@ -112,8 +147,12 @@ def verify_files(
         problems.append(
             f"the stated upper end {certificate.delta_upper:.6g} does not fit [{lower:.6g}, {certificate.delta:.6g}]"
         )
-    elif certificate.delta_upper < upper * (1 - _AGREEMENT):  # where only a bound is known, the lower end says nothing
-        unproven.append(f"the stated upper end {certificate.delta_upper:.6g} is not shown: it is at most {upper:.6g}")
+    elif certificate.delta_upper < upper * (
+        1 - _AGREEMENT
+    ):  # where only a bound is known, the lower end says nothing
+        unproven.append(
+            f"the stated upper end {certificate.delta_upper:.6g} is not shown: it is at most {upper:.6g}"
+        )
     checked = _check_numbers(certificate, tables, problems, unproven)
     signature = _check_signature(certificate, public_key, problems)
     ok = not problems and not unproven
@@ -132,47 +171,74 @@ def verify_files(
 
 
 def _check_numbers(
-    certificate: Certificate, tables: Mapping[str, Sequence[Cells]], problems: list[str], unproven: list[str]
+    certificate: Certificate,
+    tables: Mapping[str, Sequence[Cells]],
+    problems: list[str],
+    unproven: list[str],
 ) -> str:
     """Words for what was checked; every table must hold what was released, in one of the ways to read it."""
     if certificate.values is None:
-        unproven += [f"{name} was compared with nothing: the certificate carries no digest" for name in tables]
+        unproven += [
+            f"{name} was compared with nothing: the certificate carries no digest"
+            for name in tables
+        ]
         return WITHOUT_DIGEST
     for name, readings in tables.items():
         found = [certificate.values.differs(cells) for cells in readings]
         if None not in found:
             words = next(filter(None, found), "it holds no table")
-            problems.append(DIFFERENT.format(words if len(tables) == 1 else f"{name}: {words}"))
-    return f"{NUMBERS} ({', '.join(tables)})" if tables else f"{ALONE}; no numbers were compared"
+            problems.append(
+                DIFFERENT.format(words if len(tables) == 1 else f"{name}: {words}")
+            )
+    if tables:
+        return f"{NUMBERS} ({', '.join(tables)})"
+    return f"{ALONE}; no numbers were compared"
 
 
 def _ends(certificate: Certificate, total: Composition) -> Enclosure:
     """Ends of delta. Where floats of pairs, good to nine digits, already say 1, an enclosure would change nothing."""
-    pairs = all(part.source.stored_as == "gaussian" for part in certificate.charge.parts)
+    pairs = all(
+        part.source.stored_as == "gaussian" for part in certificate.charge.parts
+    )
     if pairs and total.delta(certificate.epsilon) >= 1 > certificate.delta:
-        return Enclosure.of(0.5 if certificate.charge.sampler_error == 0 else 0.0, 1.0, proven=True)
+        return Enclosure.of(
+            0.5 if certificate.charge.sampler_error == 0 else 0.0, 1.0, proven=True
+        )
     return total.enclose(certificate.epsilon)
 
 
-def _check_signature(certificate: Certificate, public_key: Ed25519PublicKey | None, problems: list[str]) -> str:
+def _check_signature(
+    certificate: Certificate, public_key: Ed25519PublicKey | None, problems: list[str]
+) -> str:
     signature = certificate.signature
     if signature is None:
         if public_key is not None:
             problems.append("the certificate is not signed, but a public key was given")
         return "none"
     if signature["algorithm"] != "Ed25519":
-        problems.append(f"the signature must be Ed25519, got {signature['algorithm']!r}")
+        problems.append(
+            f"the signature must be Ed25519, got {signature['algorithm']!r}"
+        )
         return "unknown algorithm"
     try:
         stated = keys.key_from_text(signature["public_key"])
     except FormatError as error:
         problems.append(str(error))
         return "malformed"
-    if public_key is not None and keys.public_text(public_key) != signature["public_key"]:
-        problems.append("the certificate was signed with another key than the one given")
+    if (
+        public_key is not None
+        and keys.public_text(public_key) != signature["public_key"]
+    ):
+        problems.append(
+            "the certificate was signed with another key than the one given"
+        )
         return "other key"
     if not keys.signature_holds(certificate.body(), signature["value"], stated):
-        problems.append("the signature does not fit the certificate: it was altered after signing")
+        problems.append(
+            "the signature does not fit the certificate: it was altered after signing"
+        )
         return "does not fit"
     # Without a key to compare with, a signature proves integrity, not who signed.
-    return "valid, by the given key" if public_key is not None else "valid, by the key inside the certificate"
+    if public_key is not None:
+        return "valid, by the given key"
+    return "valid, by the key inside the certificate"

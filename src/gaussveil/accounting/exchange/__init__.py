@@ -7,4 +7,9 @@ from gaussveil.accounting.exchange.events import (
     loss_distribution,
 )
 
-__all__ = ["charges_from_event", "distribution_of", "event_from_charges", "loss_distribution"]
+__all__ = [
+    "charges_from_event",
+    "distribution_of",
+    "event_from_charges",
+    "loss_distribution",
+]

@@ -20,23 +20,36 @@ try:
     import dp_accounting
     from dp_accounting import NeighboringRelation
 except ImportError as missing:
-    raise MissingDependencyError(f"exchange needs dp_accounting: {install('exchange')}") from missing
+    raise MissingDependencyError(
+        f"exchange needs dp_accounting: {install('exchange')}"
+    ) from missing
 
 
 class ExactAccountant(dp_accounting.PrivacyAccountant):
     """Epsilon and delta of composed events, on the private side; what is not private has epsilon infinity."""
 
-    def __init__(self, neighboring_relation: Any = NeighboringRelation.ADD_OR_REMOVE_ONE) -> None:
+    def __init__(
+        self, neighboring_relation: Any = NeighboringRelation.ADD_OR_REMOVE_ONE
+    ) -> None:
         super().__init__(neighboring_relation)
-        relations = {NeighboringRelation.REPLACE_ONE: RELATIONS[1], NeighboringRelation.REPLACE_SPECIAL: SPECIAL}
+        relations = {
+            NeighboringRelation.REPLACE_ONE: RELATIONS[1],
+            NeighboringRelation.REPLACE_SPECIAL: SPECIAL,
+        }
         self._relation = relations.get(neighboring_relation, RELATIONS[0])
         self._accountant = Accountant(RELATIONS[int(self._relation == RELATIONS[1])])
         self._open = False
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
-        if isinstance(event, dp_accounting.ComposedDpEvent | dp_accounting.SelfComposedDpEvent):
+        if isinstance(
+            event, dp_accounting.ComposedDpEvent | dp_accounting.SelfComposedDpEvent
+        ):
             several = isinstance(event, dp_accounting.ComposedDpEvent)
-            inner, times = (event.events, count) if several else ([event.event], count * event.count)
+            inner, times = (
+                (event.events, count)
+                if several
+                else ([event.event], count * event.count)
+            )
             found = [self._maybe_compose(one, times, do_compose) for one in inner]
             return next((problem for problem in found if problem is not None), None)
         if isinstance(event, dp_accounting.NonPrivateDpEvent) or _is_bare(event):
@@ -44,8 +57,15 @@ class ExactAccountant(dp_accounting.PrivacyAccountant):
             return None
         try:
             charges = charges_from_event(event, relation=self._relation)
-        except (GaussveilError, ArithmeticError, TypeError, ValueError) as error:  # parameters that are none
-            return self.CompositionErrorDetails(invalid_event=event, error_message=str(error))
+        except (
+            GaussveilError,
+            ArithmeticError,
+            TypeError,
+            ValueError,
+        ) as error:  # parameters that are none
+            return self.CompositionErrorDetails(
+                invalid_event=event, error_message=str(error)
+            )
         if do_compose and count:
             for charge, uses in charges:
                 self._accountant.add(charge, uses * count)
@@ -53,17 +73,26 @@ class ExactAccountant(dp_accounting.PrivacyAccountant):
 
     def get_epsilon(self, target_delta: float) -> float:
         """Smallest epsilon at the delta."""
-        return float("inf") if self._open else self._accountant.epsilon(target_delta)
+        if self._open:
+            return float("inf")
+        return self._accountant.epsilon(target_delta)
 
     def get_delta(self, target_epsilon: float) -> float:
         """Smallest delta at the epsilon."""
         if target_epsilon == math.inf and not self._open:
             sides = (self._accountant.loss, self._accountant.loss.reversed())
             return max(float(getattr(side, "infinity", 0.0)) for side in sides)
-        return 1.0 if self._open else self._accountant.delta(target_epsilon)
+        if self._open:
+            return 1.0
+        return self._accountant.delta(target_epsilon)
 
 
 def _is_bare(event: Any) -> bool:
     """Whether something of the data is shown without noise."""
-    noise = [getattr(event, name, 1) for name in ("noise_multiplier", "noise_parameter", "standard_deviation")]
-    return not is_empty(event) and (0 in noise or (hasattr(event, "event") and _is_bare(event.event)))
+    noise = [
+        getattr(event, name, 1)
+        for name in ("noise_multiplier", "noise_parameter", "standard_deviation")
+    ]
+    return not is_empty(event) and (
+        0 in noise or (hasattr(event, "event") and _is_bare(event.event))
+    )

@@ -10,7 +10,9 @@ from gaussveil.errors import MissingDependencyError
 try:
     from opacus.accountants.accountant import IAccountant
 except ImportError as missing:
-    raise MissingDependencyError("this drop-in needs opacus: pip install opacus") from missing
+    raise MissingDependencyError(
+        "this drop-in needs opacus: pip install opacus"
+    ) from missing
 
 
 class ExactAccountant(IAccountant):
@@ -31,7 +33,12 @@ class ExactAccountant(IAccountant):
         """Smallest epsilon of all steps so far."""
         run = Accountant()
         for noise, rate, steps in self.history:
-            run.add(DPSGD(noise_multiplier=float(noise), sampling_rate=min(float(rate), 1.0)), steps)
+            run.add(
+                DPSGD(
+                    noise_multiplier=float(noise), sampling_rate=min(float(rate), 1.0)
+                ),
+                steps,
+            )
         return run.epsilon(delta)
 
     def __len__(self) -> int:

@@ -25,12 +25,16 @@ class Comparison:
 
 def compare(ledger: Ledger, certificates: Mapping[str, Certificate]) -> Comparison:
     """Hold certificates, by the name of their file, against a ledger; its own consistency is `Ledger.check`'s."""
-    begins, accounts = ledger.line(1), frozenset(ledger.accounts())
-    problems, compared = [], 0
+    begins = ledger.line(1)
+    accounts = frozenset(ledger.accounts())
+    problems = []
+    compared = 0
     for name, certificate in certificates.items():
         stated = certificate.ledger
         same_log = stated is not None and stated["begins"] == begins
-        if certificate.account == NOT_RECORDED or not (same_log or certificate.account in accounts):
+        if certificate.account == NOT_RECORDED or not (
+            same_log or certificate.account in accounts
+        ):
             continue
         compared += 1
         problem = _problem(ledger, certificate, same_log)
@@ -45,11 +49,24 @@ def _problem(ledger: Ledger, certificate: Certificate, same_log: bool) -> str | 
         return "it was given out by a ledger whose log begins otherwise: this one was made anew, or is not the same"
     if stated is not None:
         number = stated["line"]
-        link = ledger.line(number) if isinstance(number, int) else None
+        if isinstance(number, int):
+            link = ledger.line(number)
+        else:
+            link = None
         if link != stated["link"]:
-            lost = "is missing: an older copy was restored" if link is None else "says something else: it was rewritten"
-            return f"line {number} of the log, which the certificate vouches for, {lost}"
+            if link is None:
+                lost = "is missing: an older copy was restored"
+            else:
+                lost = "says something else: it was rewritten"
+            return (
+                f"line {number} of the log, which the certificate vouches for, {lost}"
+            )
     entry = ledger.entry(certificate.release_id)
-    if entry is None or (entry.account, entry.charge) != (certificate.account, certificate.charge.digest):
+    if entry is None or (entry.account, entry.charge) != (
+        certificate.account,
+        certificate.charge.digest,
+    ):
         return f"the ledger has no such debit {certificate.release_id!r}: it was restored or rewritten"
-    return f"its debit is {entry.state}, so nothing was drawn" if entry.state in ("debited", "void") else None
+    if entry.state in ("debited", "void"):
+        return f"its debit is {entry.state}, so nothing was drawn"
+    return None

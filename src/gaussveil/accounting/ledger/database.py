@@ -22,7 +22,13 @@ from pathlib import Path
 
 from gaussveil.accounting.ledger import journal, migrations
 from gaussveil.accounting.ledger.witness import Lost, Witness
-from gaussveil.errors import FormatError, LedgerCorruptError, LedgerError, LedgerUnavailableError, ParameterError
+from gaussveil.errors import (
+    FormatError,
+    LedgerCorruptError,
+    LedgerError,
+    LedgerUnavailableError,
+    ParameterError,
+)
 
 LOGGER = logging.getLogger("gaussveil")
 BUSY_SECONDS = 60.0
@@ -37,7 +43,12 @@ _UNAVAILABLE = {
     sqlite3.SQLITE_IOERR: "cannot be read or written (disk full or failing); nothing was recorded",
     sqlite3.SQLITE_NOLFS: "cannot grow on this file system; nothing was recorded",
 }
-_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_CONSTRAINT}
+_CORRUPT = {
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_FORMAT,
+    sqlite3.SQLITE_CONSTRAINT,
+}
 
 
 @contextmanager
@@ -47,22 +58,31 @@ def translated(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise translate(error, path) from error
-    except UnicodeDecodeError as error:  # where SQLite quotes a byte of a damaged schema
+    except (
+        UnicodeDecodeError
+    ) as error:  # where SQLite quotes a byte of a damaged schema
         raise LedgerCorruptError(
             f"the ledger {path.name} is damaged (its schema is not text); restore a backup, and count every "
             "release since the backup as spent"
         ) from error
     except UnicodeEncodeError:
-        raise ParameterError("names and texts of a ledger must be valid Unicode. Got a lone surrogate.") from None
+        raise ParameterError(
+            "names and texts of a ledger must be valid Unicode. Got a lone surrogate."
+        ) from None
 
 
 def translate(error: sqlite3.Error, path: Path) -> LedgerError:
     """Give our error for one of SQLite's, with advice."""
     # Extended codes keep the primary code in the low byte; errors raised by the Python wrapper have none.
     code = getattr(error, "sqlite_errorcode", None)
-    primary = code & 0xFF if code is not None else None
+    if code is not None:
+        primary = code & 0xFF
+    else:
+        primary = None
     if primary in _UNAVAILABLE:
-        return LedgerUnavailableError(f"the ledger {path.name} {_UNAVAILABLE[primary]} ({error})")
+        return LedgerUnavailableError(
+            f"the ledger {path.name} {_UNAVAILABLE[primary]} ({error})"
+        )
     if primary in _CORRUPT or isinstance(error, sqlite3.IntegrityError):
         return LedgerCorruptError(
             f"the ledger {path.name} is damaged ({error}); restore a backup, or recover what is left with "
@@ -90,9 +110,14 @@ class Connection(sqlite3.Connection):
 class Database:
     """A ledger file: opens, creates, migrates, and gives transactions."""
 
-    def __init__(self, path: str | os.PathLike[str], *, busy_seconds: float | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, busy_seconds: float | None = None
+    ) -> None:
         self.path = Path(path).absolute()
-        self.busy_seconds = BUSY_SECONDS if busy_seconds is None else busy_seconds
+        if busy_seconds is None:
+            self.busy_seconds = BUSY_SECONDS
+        else:
+            self.busy_seconds = busy_seconds
         self._held = threading.local()
 
     def lost(self, connection: sqlite3.Connection) -> tuple[Lost, ...]:
@@ -108,7 +133,9 @@ class Database:
                 f"path must not exist yet: {self.path.name} is there already; open it instead"
             ) from None
         except OSError as error:
-            raise LedgerUnavailableError(f"the ledger {self.path.name} cannot be created: {error.strerror}") from error
+            raise LedgerUnavailableError(
+                f"the ledger {self.path.name} cannot be created: {error.strerror}"
+            ) from error
         # The file's name must be as durable as its contents.
         folder = os.open(self.path.parent, os.O_RDONLY)
         os.fsync(folder)
@@ -136,8 +163,12 @@ class Database:
 
     def _shared(self) -> dict[str, Connection] | None:
         """The connections that this thread holds, by what they are for; never any that were opened before a fork."""
-        connections: dict[str, Connection] | None = getattr(self._held, "connections", None)
-        return connections if connections is not None and self._held.process == os.getpid() else None
+        connections: dict[str, Connection] | None = getattr(
+            self._held, "connections", None
+        )
+        if connections is not None and self._held.process == os.getpid():
+            return connections
+        return None
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -151,12 +182,18 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
             if self._frozen and self._stamp() != before:
-                raise LedgerUnavailableError(f"the ledger {self.path.name} changed while it was read; try again")
+                raise LedgerUnavailableError(
+                    f"the ledger {self.path.name} changed while it was read; try again"
+                )
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Give the single writer's transaction; durable in the file once the block ends, undone if it raises."""
-        with self._alone() as witness, self._translated(), self._connection("rw") as connection:
+        with (
+            self._alone() as witness,
+            self._translated(),
+            self._connection("rw") as connection,
+        ):
             self._check_in_place(connection)
             if _keeps_log(connection):
                 raise LedgerUnavailableError(
@@ -179,7 +216,9 @@ class Database:
     def _alone(self) -> Iterator[Witness]:
         """Keep all other writers out."""
         self._identity()
-        with Witness(Path(os.path.realpath(self.path))).held(self.busy_seconds) as witness:
+        with Witness(Path(os.path.realpath(self.path))).held(
+            self.busy_seconds
+        ) as witness:
             yield witness
 
     @contextmanager
@@ -263,7 +302,9 @@ class Database:
     @property
     def _frozen(self) -> bool:
         """Whether SQLite must read the file without locks: nothing can be written beside it, and nothing lies there."""
-        beside = any(os.path.exists(f"{self.path}{end}") for end in ("-wal", "-journal"))
+        beside = any(
+            os.path.exists(f"{self.path}{end}") for end in ("-wal", "-journal")
+        )
         return not os.access(self.path.parent, os.W_OK) and not beside
 
     def _stamp(self) -> tuple[int, int]:
@@ -281,7 +322,9 @@ class Database:
             check_same_thread=False,  # a block may end in another thread than the one that opened it
         )
         connection.file = file
-        connection.executescript("PRAGMA synchronous=EXTRA; PRAGMA foreign_keys=ON; PRAGMA cell_size_check=ON")
+        connection.executescript(
+            "PRAGMA synchronous=EXTRA; PRAGMA foreign_keys=ON; PRAGMA cell_size_check=ON"
+        )
         return connection
 
     def _check_in_place(self, connection: Connection) -> None:
@@ -298,13 +341,18 @@ class Database:
     def _version(self, connection: sqlite3.Connection) -> int:
         identity = connection.execute("PRAGMA application_id").fetchone()[0]
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-        if identity == version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema").fetchone():
+        if (
+            identity == version == 0
+            and not connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
+        ):
             raise FormatError(
                 f"{self.path.name} is empty, so not a gaussveil ledger; delete it, or name another file, "
                 "and make a ledger with `gaussveil budget new`"
             )
         if identity != migrations.APPLICATION_ID or version < migrations.OLDEST:
-            raise FormatError(f"{self.path.name} is not a gaussveil ledger; make one with `gaussveil budget new`")
+            raise FormatError(
+                f"{self.path.name} is not a gaussveil ledger; make one with `gaussveil budget new`"
+            )
         if version > migrations.VERSION:
             raise FormatError(
                 f"the ledger {self.path.name} has format version {version}, this library writes {migrations.VERSION}; "
@@ -317,13 +365,28 @@ class Database:
         connection.execute("PRAGMA foreign_keys=OFF")
         connection.execute("BEGIN IMMEDIATE")
         try:
-            version = self._version(connection)  # again: another process may have migrated while this one waited
+            version = self._version(
+                connection
+            )  # again: another process may have migrated while this one waited
             for step in range(version, migrations.VERSION):
                 migrations.MIGRATIONS[step](connection)
                 connection.execute(f"PRAGMA user_version={step + 1}")
-                for (name,) in connection.execute("SELECT '' UNION ALL SELECT name FROM accounts").fetchall():
-                    journal.record_event(connection, name, "", "migrated", f"format version {step} to {step + 1}")
-                LOGGER.info("ledger %s migrated from format version %d to %d", self.path.name, step, step + 1)
+                for (name,) in connection.execute(
+                    "SELECT '' UNION ALL SELECT name FROM accounts"
+                ).fetchall():
+                    journal.record_event(
+                        connection,
+                        name,
+                        "",
+                        "migrated",
+                        f"format version {step} to {step + 1}",
+                    )
+                LOGGER.info(
+                    "ledger %s migrated from format version %d to %d",
+                    self.path.name,
+                    step,
+                    step + 1,
+                )
             connection.execute("COMMIT")
         finally:
             if connection.in_transaction:

@@ -21,7 +21,12 @@ def account_record(ledger: Ledger, name: str) -> dict[str, object]:
         "version": VERSION,
         "statement": statement.to_dict(),
         "charges": [
-            {"digest": charge.digest, "count": count, "what": charge.describe(), "charge": charge.to_dict()}
+            {
+                "digest": charge.digest,
+                "count": count,
+                "what": charge.describe(),
+                "charge": charge.to_dict(),
+            }
             for charge, count in statement.charges
         ],
         "entries": as_rows(ledger.entries(name)),
@@ -31,10 +36,17 @@ def account_record(ledger: Ledger, name: str) -> dict[str, object]:
 
 def account_json(ledger: Ledger, name: str) -> str:
     """`account_record` as text."""
-    return json.dumps(account_record(ledger, name), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return (
+        json.dumps(
+            account_record(ledger, name), indent=2, ensure_ascii=False, allow_nan=False
+        )
+        + "\n"
+    )
 
 
 def account_csv(ledger: Ledger, name: str) -> str:
     """One line per entry: id, state, what, when and the digest of its charge."""
     rows = as_rows(ledger.entries(name))
-    return csv_text([[field.name for field in fields(Entry)], *(row.values() for row in rows)])
+    return csv_text(
+        [[field.name for field in fields(Entry)], *(row.values() for row in rows)]
+    )

@@ -46,7 +46,9 @@ class Budget:
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
         checks.positive("epsilon", self.epsilon)
         for name in ("delta", "sampler_share"):
-            object.__setattr__(self, name, checks.real(name, getattr(self, name), "(0, 1)"))
+            object.__setattr__(
+                self, name, checks.real(name, getattr(self, name), "(0, 1)")
+            )
 
     @property
     def sampler_cap(self) -> float:
@@ -88,15 +90,20 @@ class Budget:
 @lru_cache(maxsize=256)
 def _largest_energy(epsilon: float, delta: float) -> float:
     def excess(log_shift: float) -> float:
-        return float(GaussianPair.mean_shift(math.exp(log_shift)).log_delta(epsilon)) - math.log(delta)
+        return float(
+            GaussianPair.mean_shift(math.exp(log_shift)).log_delta(epsilon)
+        ) - math.log(delta)
 
-    low, high = -12.0, 6.0
+    low = -12.0
+    high = 6.0
     while excess(low) > 0:
         low -= 12.0
-    energy, step = (math.exp(float(brent(excess, low, high, xtol=1e-13))) * (1 - 1e-10)) ** 2, 1e-10
+    energy = (math.exp(float(brent(excess, low, high, xtol=1e-13))) * (1 - 1e-10)) ** 2
+    step = 1e-10
     # Next to delta = 1 the curve is so flat that rounding moves the root by more than that.
     while PrivacyLoss.from_terms([0.0], [1.0], [energy]).enclose(epsilon).upper > delta:
-        energy, step = energy * (1 - step), min(2 * step, 0.5)
+        energy = energy * (1 - step)
+        step = min(2 * step, 0.5)
     return energy
 
 
@@ -110,16 +117,25 @@ class Balance:
 
     def plus(self, cost: Balance, count: int = 1) -> Balance:
         """The sum with `count` times a cost, every rounding counted against the account."""
-        error = _up(np.asarray(self.sampler_error + _up(np.asarray(count * cost.sampler_error))))
+        error = _up(
+            np.asarray(self.sampler_error + _up(np.asarray(count * cost.sampler_error)))
+        )
         forward, backward = (
             _up(before + _up(count * more))
-            for before, more in ((self.forward, cost.forward), (self.backward, cost.backward))
+            for before, more in (
+                (self.forward, cost.forward),
+                (self.backward, cost.backward),
+            )
         )
         return Balance(forward, backward, float(error))
 
     def to_bytes(self) -> bytes:
         """Sampler error, forward, backward as little-endian doubles."""
-        return np.concatenate([[self.sampler_error], self.forward, self.backward]).astype("<f8").tobytes()
+        return (
+            np.concatenate([[self.sampler_error], self.forward, self.backward])
+            .astype("<f8")
+            .tobytes()
+        )
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Balance:
@@ -139,7 +155,10 @@ def _up(value: Floats) -> Floats:
 def mean_shift_cost(charge: Charge) -> Balance:
     """Squared mean shift of a charge; infinite if it is none."""
     energy = charge.mean_shift_energy
-    forward = np.atleast_1d(energy) if energy is not None else np.full(1, math.inf)
+    if energy is not None:
+        forward = np.atleast_1d(energy)
+    else:
+        forward = np.full(1, math.inf)
     return Balance(forward, np.zeros_like(forward), charge.sampler_error)
 
 
@@ -154,7 +173,9 @@ def renyi_cost(charge: Charge, order: float, *, symmetric: bool) -> Balance:
     return total
 
 
-def filter_cost(active: str, order: float | None, charge: Charge, *, symmetric: bool) -> Balance:
+def filter_cost(
+    active: str, order: float | None, charge: Charge, *, symmetric: bool
+) -> Balance:
     """What a charge costs under the filter of an account."""
     if active == "mean-shift":
         return mean_shift_cost(charge)
@@ -169,11 +190,21 @@ class Usage:
     sampler_used: float
 
     @classmethod
-    def of(cls, budget: Budget, active: str, order: float | None, balance: Balance) -> Usage:
+    def of(
+        cls, budget: Budget, active: str, order: float | None, balance: Balance
+    ) -> Usage:
         """Shares of the budget that a balance uses, worst label edge and direction."""
-        cap = budget.mean_shift_cap() if active == "mean-shift" else budget.renyi_cap(order or math.nan)
+        if active == "mean-shift":
+            cap = budget.mean_shift_cap()
+        else:
+            cap = budget.renyi_cap(order or math.nan)
         worst = float(max(np.max(balance.forward), np.max(balance.backward)))
-        used = _share(worst, cap) if active == "mean-shift" else worst / cap if cap > 0 else math.inf
+        if active == "mean-shift":
+            used = _share(worst, cap)
+        elif cap > 0:
+            used = worst / cap
+        else:
+            used = math.inf
         return cls(used, _share(balance.sampler_error, budget.sampler_cap))
 
     @property
@@ -184,16 +215,27 @@ class Usage:
 
 def _share(part: float, whole: float) -> float:
     """How much of the whole a part is; a budget too small for doubles affords nothing."""
-    return part / whole if whole > 0 else math.inf if part > 0 else 0.0
+    if whole > 0:
+        return part / whole
+    if part > 0:
+        return math.inf
+    return 0.0
 
 
 def filter_usage(
-    budget: Budget, active: str, order: float | None, charges: Iterable[tuple[Charge, int]], *, symmetric: bool
+    budget: Budget,
+    active: str,
+    order: float | None,
+    charges: Iterable[tuple[Charge, int]],
+    *,
+    symmetric: bool,
 ) -> Usage:
     """How much of a filter some charges use."""
     total = NOTHING
     for charge, count in charges:
-        total = total.plus(filter_cost(active, order, charge, symmetric=symmetric), count)
+        total = total.plus(
+            filter_cost(active, order, charge, symmetric=symmetric), count
+        )
     return Usage.of(budget, active, order, total)
 
 
@@ -201,21 +243,34 @@ def best_order(budget: Budget, charge: Charge, *, symmetric: bool) -> float:
     """Order s at which a Renyi filter admits the most repetitions of the charge, to four digits."""
 
     def used(log_order: float) -> float:
-        return filter_usage(budget, "renyi", math.exp(log_order), [(charge, 1)], symmetric=symmetric).used
+        return filter_usage(
+            budget, "renyi", math.exp(log_order), [(charge, 1)], symmetric=symmetric
+        ).used
 
     grid = np.linspace(math.log(1e-3), math.log(1e6), 63)
     usages = {place: used(float(grid[place])) for place in range(0, len(grid), 3)}
     best = min(usages, key=usages.__getitem__)
     # Orders that admit anything adjoin each other; where none of these does, they may lie between two.
-    near = range(len(grid))[max(best - 2, 0) : best + 3] if math.isfinite(usages[best]) else range(len(grid))
+    if math.isfinite(usages[best]):
+        near = range(len(grid))[max(best - 2, 0) : best + 3]
+    else:
+        near = range(len(grid))
     usages |= {place: used(float(grid[place])) for place in near if place % 3}
     best = min(usages, key=usages.__getitem__)
     if not math.isfinite(usages[best]):
         return 1.0
-    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    low = grid[max(best - 1, 0)]
+    high = grid[min(best + 1, len(grid) - 1)]
     # Beside the best order there may be some that serve nothing, and infinities differ by NaN.
     worst = 1e6 * max(usages[best], 1.0)
-    found = lowest(lambda value: min(used(value), worst), float(low), float(high), xtol=1e-3)
-    chosen = found if min(used(found), worst) < usages[best] else float(grid[best])
+    found = lowest(
+        lambda value: min(used(value), worst), float(low), float(high), xtol=1e-3
+    )
+    if min(used(found), worst) < usages[best]:
+        chosen = found
+    else:
+        chosen = float(grid[best])
     short = float(f"{math.exp(chosen):.4g}")
-    return short if math.isfinite(used(math.log(short))) else math.exp(chosen)
+    if math.isfinite(used(math.log(short))):
+        return short
+    return math.exp(chosen)

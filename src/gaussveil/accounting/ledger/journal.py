@@ -32,9 +32,16 @@ TERMS = (
     "opened_at",
 )
 SETTLED = ("adjacency", "active_filter", "active_order")  # what a debit may settle
-STATES = ("debited", "drawing", "released", "void")  # events that move an entry; others are notes about it
+STATES = (
+    "debited",
+    "drawing",
+    "released",
+    "void",
+)  # events that move an entry; others are notes about it
 PEOPLE = "people"  # note about an account: the population that it is kept for
-SAVED, CONTINUED, VALUE = "saved", "continued", "value"
+SAVED = "saved"
+CONTINUED = "continued"
+VALUE = "value"
 ENTRY = ("charge", "slot", "guarantee", "what", "debited_at", "draws")
 _DRAWS = "(SELECT json_group_array(identity) FROM (SELECT identity FROM draws WHERE entry = e.id ORDER BY identity))"
 _COLUMNS = ", ".join(_DRAWS if name == "draws" else f"e.{name}" for name in ENTRY)
@@ -60,32 +67,60 @@ class Head:
 
 def head(connection: sqlite3.Connection) -> Head | None:
     """Where the log stands; None before its first line."""
-    last = connection.execute("SELECT seq, chain, at FROM events ORDER BY seq DESC LIMIT 1").fetchone()
-    return Head(_begins(connection), *last) if last is not None else None
+    last = connection.execute(
+        "SELECT seq, chain, at FROM events ORDER BY seq DESC LIMIT 1"
+    ).fetchone()
+    if last is not None:
+        return Head(_begins(connection), *last)
+    return None
 
 
 def link(connection: sqlite3.Connection, line: int) -> str | None:
     """The link of the chain at a line; None where there is no such line."""
-    row = connection.execute("SELECT chain FROM events WHERE seq = ?", (line,)).fetchone()
-    return str(row[0]) if row is not None else None
+    row = connection.execute(
+        "SELECT chain FROM events WHERE seq = ?", (line,)
+    ).fetchone()
+    if row is not None:
+        return str(row[0])
+    return None
 
 
 def _begins(connection: sqlite3.Connection) -> str:
-    return str(connection.execute("SELECT chain FROM events ORDER BY seq LIMIT 1").fetchone()[0])
+    return str(
+        connection.execute("SELECT chain FROM events ORDER BY seq LIMIT 1").fetchone()[
+            0
+        ]
+    )
 
 
 def chained(before: str, line: tuple[str, ...]) -> str:
     """Give the next link of the chain; lines of version 2 have no state of an account."""
-    fields = line if line[-1] else line[:-1]
+    if line[-1]:
+        fields = line
+    else:
+        fields = line[:-1]
     return hashlib.sha256(json.dumps([before, *fields]).encode()).hexdigest()
 
 
 def record_event(
-    connection: sqlite3.Connection, account: str, entry: str, event: str, detail: str = ""
+    connection: sqlite3.Connection,
+    account: str,
+    entry: str,
+    event: str,
+    detail: str = "",
 ) -> tuple[int | None, str]:
     """Append to the log, after everything that the event changes; number and link of the line."""
-    last = connection.execute("SELECT chain FROM events ORDER BY seq DESC LIMIT 1").fetchone()
-    line = (now(), account, entry, event, detail, account_state(connection, account) if account else "")
+    last = connection.execute(
+        "SELECT chain FROM events ORDER BY seq DESC LIMIT 1"
+    ).fetchone()
+    line = (
+        now(),
+        account,
+        entry,
+        event,
+        detail,
+        account_state(connection, account) if account else "",
+    )
     link = chained(last[0] if last else "", line)
     query = f"INSERT INTO events ({LINE}, chain) VALUES (?, ?, ?, ?, ?, ?, ?)"
     return connection.execute(query, (*line, link)).lastrowid, link
@@ -94,25 +129,33 @@ def record_event(
 def account_state(connection: sqlite3.Connection, name: str) -> str:
     """Digest of an account's terms, of what its filter used and of how often its rows were changed."""
     row = connection.execute(
-        f"SELECT {', '.join(TERMS)}, changes, used FROM accounts JOIN balances ON account = id WHERE name = ?", (name,)
+        f"SELECT {', '.join(TERMS)}, changes, used FROM accounts JOIN balances ON account = id WHERE name = ?",
+        (name,),
     ).fetchone()
     *terms, used = row if row is not None else ("missing", None)
-    return hashlib.sha256(json.dumps([name, *terms]).encode() + b" " + (used or b"")).hexdigest()
+    return hashlib.sha256(
+        json.dumps([name, *terms]).encode() + b" " + (used or b"")
+    ).hexdigest()
 
 
 def check_account(connection: sqlite3.Connection, name: str) -> None:
     """Raise unless the account is as its last line left it, and that line follows from the one before."""
     found = connection.execute(
-        f"SELECT seq, chain, {LINE} FROM events WHERE account = ? ORDER BY seq DESC LIMIT 1", (name,)
+        f"SELECT seq, chain, {LINE} FROM events WHERE account = ? ORDER BY seq DESC LIMIT 1",
+        (name,),
     ).fetchone()
     if found is None:
-        raise LedgerCorruptError(f"the account {shown(name)} has no line in the log; restore a backup")
+        raise LedgerCorruptError(
+            f"the account {shown(name)} has no line in the log; restore a backup"
+        )
     number, link, *line = found
     before = connection.execute(
         "SELECT chain FROM events WHERE seq < ? ORDER BY seq DESC LIMIT 1", (number,)
     ).fetchone()
     if chained(before[0] if before else "", tuple(line)) != link:
-        raise LedgerCorruptError(f"the log was altered near {line[0]}; restore a backup")
+        raise LedgerCorruptError(
+            f"the log was altered near {line[0]}; restore a backup"
+        )
     if line[-1] != account_state(connection, name):
         raise LedgerCorruptError(
             f"the account {shown(name)} and its entries do not agree with the log: somebody else changed them; "
@@ -120,7 +163,11 @@ def check_account(connection: sqlite3.Connection, name: str) -> None:
         )
 
 
-def anchor(connection: sqlite3.Connection, identifier: str, made: tuple[int | None, str] | None = None) -> LogRow:
+def anchor(
+    connection: sqlite3.Connection,
+    identifier: str,
+    made: tuple[int | None, str] | None = None,
+) -> LogRow:
     """Where the log holds a debit: how the log begins, the number of the line and its link of the chain."""
     query = "SELECT seq, chain FROM events WHERE entry = ? AND event = 'debited'"
     line, link = made or connection.execute(query, (identifier,)).fetchone()
@@ -131,21 +178,31 @@ def last_note(connection: sqlite3.Connection, identifier: str) -> tuple[str, str
     """Whether a release that goes on was last saved or continued, and in which state; empty where neither."""
     query = "SELECT event, detail FROM events WHERE entry = ? AND event IN (?, ?) ORDER BY seq DESC LIMIT 1"
     row = connection.execute(query, (identifier, SAVED, CONTINUED)).fetchone()
-    return (str(row[0]), str(row[1])) if row is not None else ("", "")
+    if row is not None:
+        return (str(row[0]), str(row[1]))
+    return ("", "")
 
 
 def value_of(connection: sqlite3.Connection, identifier: str) -> str | None:
     """The seal of the value that an entry is bound to; None where it is bound to none."""
-    query = "SELECT detail FROM events WHERE entry = ? AND event = ? ORDER BY seq LIMIT 1"
+    query = (
+        "SELECT detail FROM events WHERE entry = ? AND event = ? ORDER BY seq LIMIT 1"
+    )
     row = connection.execute(query, (identifier, VALUE)).fetchone()
-    return str(row[0]) if row is not None else None
+    if row is not None:
+        return str(row[0])
+    return None
 
 
 def people_of(connection: sqlite3.Connection, name: str) -> str:
     """The population that an account was opened for; empty where it names none."""
-    query = "SELECT detail FROM events WHERE account = ? AND event = ? ORDER BY seq LIMIT 1"
+    query = (
+        "SELECT detail FROM events WHERE account = ? AND event = ? ORDER BY seq LIMIT 1"
+    )
     row = connection.execute(query, (name, PEOPLE)).fetchone()
-    return str(row[0]) if row is not None else ""
+    if row is not None:
+        return str(row[0])
+    return ""
 
 
 def accounts_of_people(connection: sqlite3.Connection) -> dict[str, list[str]]:
@@ -166,14 +223,21 @@ def accounts(connection: sqlite3.Connection) -> dict[str, dict[str, object]]:
         plans.setdefault(name, {})[charge] = count
     return {
         name: {**dict(zip(TERMS, terms, strict=True)), "plan": plans.get(name, {})}
-        for name, *terms in connection.execute(f"SELECT name, {', '.join(TERMS)} FROM accounts ORDER BY id")
+        for name, *terms in connection.execute(
+            f"SELECT name, {', '.join(TERMS)} FROM accounts ORDER BY id"
+        )
     }
 
 
 def entries(connection: sqlite3.Connection) -> dict[str, dict[str, object]]:
     """Every entry by id, less its state, which the order of events tells."""
-    rows = connection.execute(f"SELECT e.id, a.name, {_COLUMNS} FROM entries e JOIN accounts a ON a.id = e.account")
-    return {identifier: dict(zip(("account", *ENTRY), values, strict=True)) for identifier, *values in rows}
+    rows = connection.execute(
+        f"SELECT e.id, a.name, {_COLUMNS} FROM entries e JOIN accounts a ON a.id = e.account"
+    )
+    return {
+        identifier: dict(zip(("account", *ENTRY), values, strict=True))
+        for identifier, *values in rows
+    }
 
 
 def opened(connection: sqlite3.Connection, name: str) -> str:
@@ -183,9 +247,18 @@ def opened(connection: sqlite3.Connection, name: str) -> str:
 
 def debited(connection: sqlite3.Connection, name: str, identifier: str) -> str:
     """Line of a debit: the entry, and what is settled of the account's terms."""
-    settled = connection.execute(f"SELECT {', '.join(SETTLED)} FROM accounts WHERE name = ?", (name,)).fetchone()
-    row = connection.execute(f"SELECT {_COLUMNS} FROM entries e WHERE id = ?", (identifier,)).fetchone()
-    return canonical_json({**dict(zip(ENTRY, row, strict=True)), "terms": dict(zip(SETTLED, settled, strict=True))})
+    settled = connection.execute(
+        f"SELECT {', '.join(SETTLED)} FROM accounts WHERE name = ?", (name,)
+    ).fetchone()
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM entries e WHERE id = ?", (identifier,)
+    ).fetchone()
+    return canonical_json(
+        {
+            **dict(zip(ENTRY, row, strict=True)),
+            "terms": dict(zip(SETTLED, settled, strict=True)),
+        }
+    )
 
 
 class Replay:
@@ -219,10 +292,14 @@ class Replay:
         """Which part of the file says something else than the log; None if none does."""
         found = entries(connection)
         states = dict(connection.execute("SELECT id, state FROM entries").fetchall())
-        if states != self.states or any(not _fits(found[entry], said) for entry, said in self.entries.items()):
+        if states != self.states or any(
+            not _fits(found[entry], said) for entry, said in self.entries.items()
+        ):
             return "entries"
         terms = accounts(connection)
-        if terms.keys() != self.accounts.keys() or any(not _fits(terms[name], self.accounts[name]) for name in terms):
+        if terms.keys() != self.accounts.keys() or any(
+            not _fits(terms[name], self.accounts[name]) for name in terms
+        ):
             return "accounts"
         return None
 

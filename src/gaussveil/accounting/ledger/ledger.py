@@ -20,7 +20,13 @@ from gaussveil.accounting.canonical import canonical_json
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.ledger import journal, records
 from gaussveil.accounting.ledger.database import LOGGER, Database
-from gaussveil.accounting.ledger.filters import FILTERS, NOTHING, Balance, Budget, filter_cost
+from gaussveil.accounting.ledger.filters import (
+    FILTERS,
+    NOTHING,
+    Balance,
+    Budget,
+    filter_cost,
+)
 from gaussveil.accounting.ledger.journal import now, record_event
 from gaussveil.accounting.ledger.notes import Noted
 from gaussveil.accounting.ledger.reading import Readable
@@ -129,7 +135,10 @@ class Ledger(Noted, Readable):
             sampler_share=sampler_share,
             people=people,
         )
-        relation = canonical_json(adjacency.to_dict()) if adjacency else None
+        if adjacency:
+            relation = canonical_json(adjacency.to_dict())
+        else:
+            relation = None
         limits = budget.epsilon, budget.delta, budget.sampler_share
         name = new_name(name, ())
         row = (name, dataset, relation, *limits, rule, filter, None, order, None, now())
@@ -138,15 +147,23 @@ class Ledger(Noted, Readable):
             known = journal.accounts_of_people(connection)
             if people:
                 people = new_name(people, (), "people")
-                new_name(people, (other for other in known if other != people), "people")
+                new_name(
+                    people, (other for other in known if other != people), "people"
+                )
             records.insert_account(connection, row, folded)
-            record_event(connection, name, "", "opened", journal.opened(connection, name))
+            record_event(
+                connection, name, "", "opened", journal.opened(connection, name)
+            )
             if people:
                 record_event(connection, name, "", journal.PEOPLE, people)
         LOGGER.info("account %s opened", name)
         if people in known:
             others = ", ".join(map(listed, known[people]))
-            LOGGER.warning("%s have an account already (%s): the budgets of all their accounts add", people, others)
+            LOGGER.warning(
+                "%s have an account already (%s): the budgets of all their accounts add",
+                people,
+                others,
+            )
         return Account(self.path, name)
 
     @staticmethod
@@ -168,15 +185,22 @@ class Ledger(Noted, Readable):
         new_name(name, ())
         checks.one_of("rule", rule, ACCOUNT_RULES)
         checks.one_of("filter", filter, FILTERS)
-        if order is not None and not budget.renyi_cap(checks.positive("order", order)) > 0:
+        if (
+            order is not None
+            and not budget.renyi_cap(checks.positive("order", order)) > 0
+        ):
             checks.refuse("order", "large enough to serve the budget", order)
         folded = records.fold_plan(plan)
         if (rule == "planned") != bool(folded):
-            raise ParameterError("plan must be given with rule='planned', and only then")
+            raise ParameterError(
+                "plan must be given with rule='planned', and only then"
+            )
         if people:
             new_name(people, (), "people")
             if adjacency is not None and adjacency.kind not in PERSONAL:
-                raise ParameterError(f"people must be left out where neighbours differ so that {adjacency}: {APART}")
+                raise ParameterError(
+                    f"people must be left out where neighbours differ so that {adjacency}: {APART}"
+                )
         if rule == "planned":
             if adjacency is None:
                 raise ParameterError(
@@ -210,28 +234,49 @@ class Ledger(Noted, Readable):
         """
         checks.one_of("guarantee", guarantee, GUARANTEES)
         charge.require_unchanged()
-        identifier = release_id if release_id is not None else uuid4().hex
+        if release_id is not None:
+            identifier = release_id
+        else:
+            identifier = uuid4().hex
         if not isinstance(identifier, str) or not identifier.strip():
             checks.refuse("release_id", "text and not empty", identifier)
-        whose = {"people": one_spelling(people, "people")} if people else {}
+        if people:
+            whose = {"people": one_spelling(people, "people")}
+        else:
+            whose = {}
         with self._database.held():
             while True:
-                known = (
-                    self._known(name, charge, adjacency, guarantee, identifier, **whose)
-                    if release_id is not None
-                    else None
-                )
+                if release_id is not None:
+                    known = self._known(
+                        name, charge, adjacency, guarantee, identifier, **whose
+                    )
+                else:
+                    known = None
                 if known is not None:
                     self._bind(known, value)
                     return known
                 prepared = self._prepared(name, charge, adjacency, **whose)
-                made = self._debited(prepared, name, charge, adjacency, (identifier, guarantee, what, at_once), value)
+                made = self._debited(
+                    prepared,
+                    name,
+                    charge,
+                    adjacency,
+                    (identifier, guarantee, what, at_once),
+                    value,
+                )
                 if made is not None:
                     LOGGER.info("account %s debited, entry %s", name, identifier)
                     return made
 
     def _known(
-        self, name: str, charge: Charge, adjacency: Adjacency, guarantee: str, identifier: str, *, people: str = ""
+        self,
+        name: str,
+        charge: Charge,
+        adjacency: Adjacency,
+        guarantee: str,
+        identifier: str,
+        *,
+        people: str = "",
     ) -> Debit | None:
         """The debit that was made under this id already, if it is the same one; None where there is none."""
         with self._database.reading() as connection:
@@ -240,13 +285,19 @@ class Ledger(Noted, Readable):
                 return None
             _, terms = records.find_account(connection, name)
             drawn = records.draws_of(connection, identifier)
-            if (known.account, known.charge, drawn) != (terms.name, charge.digest, charge.draw_identities):
+            if (known.account, known.charge, drawn) != (
+                terms.name,
+                charge.digest,
+                charge.draw_identities,
+            ):
                 raise LedgerStateError(
                     f"release_id {identifier!r} was used for another account or charge, or another draw; "
                     "choose a new one"
                 )
             if known.state == "void":
-                raise LedgerStateError(f"the entry {identifier!r} was voided; choose a new release_id")
+                raise LedgerStateError(
+                    f"the entry {identifier!r} was voided; choose a new release_id"
+                )
             check_adjacency(terms, adjacency, charge, people)
             if known.guarantee != guarantee:
                 raise LedgerStateError(
@@ -254,21 +305,35 @@ class Ledger(Noted, Readable):
                     f"not {guarantee!r}; choose a new one"
                 )
             line = journal.anchor(connection, identifier)
-            return Debit(identifier, known.state, known.debited_at, terms, line, created=False)
+            return Debit(
+                identifier, known.state, known.debited_at, terms, line, created=False
+            )
 
-    def _prepared(self, name: str, charge: Charge, adjacency: Adjacency, *, people: str = "") -> _Prepared:
+    def _prepared(
+        self, name: str, charge: Charge, adjacency: Adjacency, *, people: str = ""
+    ) -> _Prepared:
         """Everything about a debit that takes long, computed with the ledger open to others."""
         with self._database.reading() as connection:
             number, terms = records.find_account(connection, name)
             changes, used = records.find_balance(connection, number)
-            spent = records.spent(connection, number) if used is None and terms.rule == "adaptive" else []
+            if used is None and terms.rule == "adaptive":
+                spent = records.spent(connection, number)
+            else:
+                spent = []
         check_adjacency(terms, adjacency, charge, people)
         if terms.rule == "planned":
             return _Prepared(Offer(terms, terms, NOTHING), changes, NOTHING)
         if used is None:
             used = NOTHING
-            for before, count in spent if terms.active_filter not in (None, "single") else []:
-                cost = filter_cost(terms.active_filter or "", terms.order, before, symmetric=adjacency.symmetric)
+            for before, count in (
+                spent if terms.active_filter not in (None, "single") else []
+            ):
+                cost = filter_cost(
+                    terms.active_filter or "",
+                    terms.order,
+                    before,
+                    symmetric=adjacency.symmetric,
+                )
                 used = used.plus(cost, count)
         return _Prepared(offer(terms, charge, adjacency), changes, used)
 
@@ -288,31 +353,72 @@ class Ledger(Noted, Readable):
             name = terms.name
             changes, used = records.find_balance(connection, number)
             unsure = used is None and changes != prepared.changes
-            if terms != prepared.offer.before or unsure or records.find_entry(connection, identifier) is not None:
+            if (
+                terms != prepared.offer.before
+                or unsure
+                or records.find_entry(connection, identifier) is not None
+            ):
                 return None
             _refuse_drawn(records.entry_of_draw(connection, charge))
             slot = None
             if terms.rule == "planned":
                 slot = admit_planned(terms, records.slots(connection, number), charge)
             else:
-                total = admit(prepared.offer, used if used is not None else prepared.used, charge)
+                total = admit(
+                    prepared.offer, used if used is not None else prepared.used, charge
+                )
                 records.store_balance(connection, number, total)
             if prepared.offer.after != terms or terms.adjacency is None:
-                records.settle(connection, number, prepared.offer.after, terms.adjacency or adjacency)
+                records.settle(
+                    connection,
+                    number,
+                    prepared.offer.after,
+                    terms.adjacency or adjacency,
+                )
             made_at = now()
-            row = (identifier, number, charge.digest, slot, "debited", guarantee, what, made_at)
+            row = (
+                identifier,
+                number,
+                charge.digest,
+                slot,
+                "debited",
+                guarantee,
+                what,
+                made_at,
+            )
             records.insert_entry(connection, row, charge)
             said = journal.debited(connection, name, identifier)
-            line = journal.anchor(connection, identifier, record_event(connection, name, identifier, "debited", said))
+            line = journal.anchor(
+                connection,
+                identifier,
+                record_event(connection, name, identifier, "debited", said),
+            )
             if value is not None:
-                record_event(connection, name, identifier, journal.VALUE, records.sealed(connection, value))
+                record_event(
+                    connection,
+                    name,
+                    identifier,
+                    journal.VALUE,
+                    records.sealed(connection, value),
+                )
             if at_once:
                 records.enter(connection, identifier, "drawing")
                 record_event(connection, name, identifier, "drawing")
-            terms = replace(prepared.offer.after, adjacency=terms.adjacency or adjacency)
-            return Debit(identifier, "drawing" if at_once else "debited", made_at, terms, line, created=True)
+            terms = replace(
+                prepared.offer.after, adjacency=terms.adjacency or adjacency
+            )
+            return Debit(
+                identifier,
+                "drawing" if at_once else "debited",
+                made_at,
+                terms,
+                line,
+                created=True,
+            )
 
-    def check_affordable(self, name: str, charge: Charge, adjacency: Adjacency, people: str = "") -> None:
+    def check_affordable(
+        self, name: str, charge: Charge, adjacency: Adjacency, people: str = ""
+    ) -> None:
         """Raise what `debit` would raise now; nothing is recorded, and a later debit is checked again."""
         charge.require_unchanged()
         prepared = self._prepared(name, charge, adjacency, people=people)

@@ -16,7 +16,11 @@ OLDEST = 2  # no version before it was released
 
 # Whoever changes one of these rows, by whatever program, leaves a mark that the account's last line does not know.
 MARKED = ("entries", "plan", "draws")
-MARKS = {"INSERT": "NEW.account", "UPDATE": "OLD.account, NEW.account", "DELETE": "OLD.account"}
+MARKS = {
+    "INSERT": "NEW.account",
+    "UPDATE": "OLD.account, NEW.account",
+    "DELETE": "OLD.account",
+}
 
 
 def migrate_2_to_3(connection: sqlite3.Connection) -> None:
@@ -29,7 +33,9 @@ def migrate_2_to_3(connection: sqlite3.Connection) -> None:
                 f"CREATE TRIGGER {table}_{change} AFTER {change} ON {table} BEGIN "
                 f"UPDATE balances SET changes = changes + 1 WHERE account IN ({accounts}); END"
             )
-    connection.execute("INSERT INTO keys VALUES ('draw identity', ?)", (os.urandom(32),))
+    connection.execute(
+        "INSERT INTO keys VALUES ('draw identity', ?)", (os.urandom(32),)
+    )
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
@@ -41,7 +47,9 @@ def make_tables(connection: sqlite3.Connection) -> None:
 
 def _statements(version: int) -> list[str]:
     """The statements that make a version's tables; `executescript` would commit the open transaction."""
-    script = Path(__file__).with_name(f"version_{version}.sql").read_text(encoding="utf-8")
+    script = (
+        Path(__file__).with_name(f"version_{version}.sql").read_text(encoding="utf-8")
+    )
     return [part.strip() for part in script.split(";") if part.strip()]
 
 

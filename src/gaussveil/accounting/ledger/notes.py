@@ -38,9 +38,15 @@ class Noted:
         if value is None:
             return
         with self._database.writing() as connection:
-            seal, bound = records.sealed(connection, value), journal.value_of(connection, known.id)
-            if bound is None and known.state in ("debited", "drawing"):  # its process died before anything was kept
-                record_event(connection, known.terms.name, known.id, journal.VALUE, seal)
+            seal = records.sealed(connection, value)
+            bound = journal.value_of(connection, known.id)
+            if bound is None and known.state in (
+                "debited",
+                "drawing",
+            ):  # its process died before anything was kept
+                record_event(
+                    connection, known.terms.name, known.id, journal.VALUE, seal
+                )
             elif bound != seal:
                 raise LedgerStateError(
                     f"the release {known.id!r} was paid for another value, which is not kept any more: what kept it "
@@ -53,7 +59,9 @@ class Noted:
         with self._database.reading() as connection:
             if records.find_entry(connection, identifier) is None:
                 return None
-            return journal.value_of(connection, identifier) == records.sealed(connection, value)
+            return journal.value_of(connection, identifier) == records.sealed(
+                connection, value
+            )
 
     def note_saved(self, identifier: str, state: bytes) -> None:
         """Say that a release that goes on (a stream) was written down in this state, which may be continued once."""
@@ -77,10 +85,14 @@ class Noted:
             entry = self._entry_to_note(connection, identifier)
             record_event(connection, entry.account, identifier, event, detail)
 
-    def _entry_to_note(self, connection: sqlite3.Connection, identifier: str) -> records.Entry:
+    def _entry_to_note(
+        self, connection: sqlite3.Connection, identifier: str
+    ) -> records.Entry:
         entry = records.find_entry(connection, identifier)
         if entry is None:
-            raise LedgerStateError(f"the ledger has no entry {identifier!r}: it does not know who paid")
+            raise LedgerStateError(
+                f"the ledger has no entry {identifier!r}: it does not know who paid"
+            )
         journal.check_account(connection, entry.account)
         return entry
 

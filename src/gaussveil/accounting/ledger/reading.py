@@ -55,14 +55,23 @@ class Readable(Told):
         """Compose everything the account has spent."""
         with self._database.reading() as connection:
             number, terms = records.find_account(connection, name)
-            others = [records.find_account(connection, other) for other in self._siblings(connection, terms)]
-            same = [(row, other) for row, other in others if _same_relation(other.adjacency, terms.adjacency)]
+            others = [
+                records.find_account(connection, other)
+                for other in self._siblings(connection, terms)
+            ]
+            same = [
+                (row, other)
+                for row, other in others
+                if _same_relation(other.adjacency, terms.adjacency)
+            ]
             return records.Statement(
                 terms,
                 tuple(records.spent(connection, number)),
                 records.state_counts(connection, number),
                 records.weakest_guarantee(connection, number),
-                tuple((other.name, records.spent(connection, row)) for row, other in same),
+                tuple(
+                    (other.name, records.spent(connection, row)) for row, other in same
+                ),
                 tuple(other.name for row, other in others if (row, other) not in same),
             )
 
@@ -71,7 +80,11 @@ class Readable(Told):
         """Other accounts of the same people."""
         if not terms.people:
             return []
-        return [name for name in journal.accounts_of_people(connection)[terms.people] if name != terms.name]
+        return [
+            name
+            for name in journal.accounts_of_people(connection)[terms.people]
+            if name != terms.name
+        ]
 
     def entry(self, identifier: str) -> records.Entry | None:
         """The entry of an id; None where there is none."""
@@ -81,7 +94,9 @@ class Readable(Told):
     def entries(self, name: str) -> list[records.Entry]:
         """Every entry of an account, oldest first."""
         with self._database.reading() as connection:
-            return records.list_entries(connection, records.find_account(connection, name)[0], name)
+            return records.list_entries(
+                connection, records.find_account(connection, name)[0], name
+            )
 
     def history(self, name: str | None = None) -> list[records.Event]:
         """Give the log, of one account or of all."""

@@ -16,10 +16,21 @@ from gaussveil.accounting.charge import COUNTS, Charge
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.ledger import journal
 from gaussveil.accounting.ledger.filters import Balance, Budget, filter_usage
-from gaussveil.accounting.ledger.journal import LINE, TERMS, Replay, chained, check_account
+from gaussveil.accounting.ledger.journal import (
+    LINE,
+    TERMS,
+    Replay,
+    chained,
+    check_account,
+)
 from gaussveil.accounting.ledger.rules import Slot, Terms
 from gaussveil.accounting.names import listed, one_spelling, shown
-from gaussveil.errors import AccountNotFoundError, FormatError, LedgerCorruptError, ParameterError
+from gaussveil.errors import (
+    AccountNotFoundError,
+    FormatError,
+    LedgerCorruptError,
+    ParameterError,
+)
 
 Folded = list[tuple[Charge, int]]
 _TERMS = ", ".join(TERMS)
@@ -78,15 +89,22 @@ class Statement:
     @cached_property
     def together(self) -> Composition:
         """Everything that all accounts of the same people and relation have spent."""
-        charges = [*self.charges, *(charge for _, spent in self.siblings for charge in spent)]
+        charges = [
+            *self.charges,
+            *(charge for _, spent in self.siblings for charge in spent),
+        ]
         return Composition.of(charges, symmetric=self._symmetric, adaptive=True)
 
     @property
     def notices(self) -> list[str]:
         """What must be said with every figure of an account that is not the only one of its people."""
-        people, lines = shown(self.terms.people), []
+        people = shown(self.terms.people)
+        lines = []
         if self.siblings:
-            names = ", ".join(listed(name) for name in (self.terms.name, *(name for name, _ in self.siblings)))
+            names = ", ".join(
+                listed(name)
+                for name in (self.terms.name, *(name for name, _ in self.siblings))
+            )
             budget = self.terms.budget
             lines.append(
                 f"{people} have {1 + len(self.siblings)} accounts ({names}), whose budgets add: together they have "
@@ -121,9 +139,14 @@ class Statement:
         if terms.rule == "planned" or terms.active_filter is None:
             return None
         if terms.active_filter == "single":
-            return self.composition.delta_upper(terms.budget.epsilon) / terms.budget.delta
-        active, order = terms.active_filter, terms.order
-        return filter_usage(terms.budget, active, order, self.charges, symmetric=self._symmetric).used
+            return (
+                self.composition.delta_upper(terms.budget.epsilon) / terms.budget.delta
+            )
+        active = terms.active_filter
+        order = terms.order
+        return filter_usage(
+            terms.budget, active, order, self.charges, symmetric=self._symmetric
+        ).used
 
     @property
     def unfinished(self) -> int:
@@ -132,12 +155,15 @@ class Statement:
 
     def to_dict(self) -> dict[str, object]:
         """Give plain JSON values; an infinite epsilon is null."""
-        terms, epsilon = self.terms, self.spent_epsilon
+        terms = self.terms
+        epsilon = self.spent_epsilon
         return {
             "account": terms.name,
             "dataset": terms.dataset,
             "people": terms.people,
-            "people_accounts": [terms.name, *(name for name, _ in self.siblings)] if terms.people else [],
+            "people_accounts": [terms.name, *(name for name, _ in self.siblings)]
+            if terms.people
+            else [],
             "notices": self.notices,
             "adjacency": terms.adjacency.to_dict() if terms.adjacency else None,
             "epsilon": terms.budget.epsilon,
@@ -164,20 +190,32 @@ def fold_plan(plan: Sequence[Charge | tuple[Charge, int]]) -> Folded:
         if not isinstance(charge, Charge):
             checks.refuse("plan", "charges, or pairs of a charge and a count", charge)
         charge.require_unchanged()
-        counts[charge] = checks.whole("count", counts.get(charge, 0) + checks.whole("count", count), COUNTS)
+        counts[charge] = checks.whole(
+            "count", counts.get(charge, 0) + checks.whole("count", count), COUNTS
+        )
     return list(counts.items())
 
 
-def insert_account(connection: sqlite3.Connection, row: tuple[object, ...], plan: Folded) -> None:
+def insert_account(
+    connection: sqlite3.Connection, row: tuple[object, ...], plan: Folded
+) -> None:
     """Store an account and its plan."""
-    made = connection.execute(f"INSERT INTO accounts (name, {_TERMS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    made = connection.execute(
+        f"INSERT INTO accounts (name, {_TERMS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        row,
+    )
     connection.execute("INSERT INTO balances VALUES (?, 0, NULL)", (made.lastrowid,))
     for charge, count in plan:
         _store_charge(connection, charge)
-        connection.execute("INSERT INTO plan VALUES (?, ?, ?, 0)", (made.lastrowid, charge.digest, count))
+        connection.execute(
+            "INSERT INTO plan VALUES (?, ?, ?, 0)",
+            (made.lastrowid, charge.digest, count),
+        )
 
 
-def insert_entry(connection: sqlite3.Connection, row: tuple[object, ...], charge: Charge) -> None:
+def insert_entry(
+    connection: sqlite3.Connection, row: tuple[object, ...], charge: Charge
+) -> None:
     """Store an entry and, once, its charge."""
     _store_charge(connection, charge)
     connection.execute(
@@ -186,14 +224,21 @@ def insert_entry(connection: sqlite3.Connection, row: tuple[object, ...], charge
         row,
     )
     if row[3] is not None:
-        connection.execute("UPDATE plan SET used = used + 1 WHERE account = ? AND charge = ?", (row[1], row[3]))
+        connection.execute(
+            "UPDATE plan SET used = used + 1 WHERE account = ? AND charge = ?",
+            (row[1], row[3]),
+        )
     named = [(row[0], row[1], identity) for identity in charge.draw_identities]
-    connection.executemany("INSERT INTO draws (entry, account, identity) VALUES (?, ?, ?)", named)
+    connection.executemany(
+        "INSERT INTO draws (entry, account, identity) VALUES (?, ?, ?)", named
+    )
 
 
 def draws_of(connection: sqlite3.Connection, identifier: str) -> tuple[str, ...]:
     """Identities of what an entry was drawn from."""
-    rows = connection.execute("SELECT identity FROM draws WHERE entry = ? ORDER BY identity", (identifier,))
+    rows = connection.execute(
+        "SELECT identity FROM draws WHERE entry = ? ORDER BY identity", (identifier,)
+    )
     return tuple(identity for (identity,) in rows)
 
 
@@ -203,15 +248,22 @@ def entry_of_draw(connection: sqlite3.Connection, charge: Charge) -> str | None:
         "SELECT e.id FROM draws d JOIN entries e ON e.id = d.entry "
         "WHERE d.account IN (SELECT id FROM accounts) AND d.identity = ? AND e.state <> 'void'"
     )
-    found = (connection.execute(query, (identity,)).fetchone() for identity in charge.draw_identities)
+    found = (
+        connection.execute(query, (identity,)).fetchone()
+        for identity in charge.draw_identities
+    )
     return next((row[0] for row in found if row is not None), None)
 
 
 def draw_key(connection: sqlite3.Connection) -> bytes:
     """The secret key that makes identities of draws."""
-    row = connection.execute("SELECT value FROM keys WHERE purpose = 'draw identity'").fetchone()
+    row = connection.execute(
+        "SELECT value FROM keys WHERE purpose = 'draw identity'"
+    ).fetchone()
     if row is None:
-        raise LedgerCorruptError("the ledger has lost the key of its draw identities; restore a backup")
+        raise LedgerCorruptError(
+            "the ledger has lost the key of its draw identities; restore a backup"
+        )
     return bytes(row[0])
 
 
@@ -221,28 +273,41 @@ def sealed(connection: sqlite3.Connection, content: bytes) -> str:
 
 
 def _store_charge(connection: sqlite3.Connection, charge: Charge) -> None:
-    if connection.execute("SELECT 1 FROM charges WHERE digest = ?", (charge.digest,)).fetchone() is None:
-        connection.execute("INSERT INTO charges VALUES (?, ?)", (charge.digest, canonical_json(charge.cost())))
+    if (
+        connection.execute(
+            "SELECT 1 FROM charges WHERE digest = ?", (charge.digest,)
+        ).fetchone()
+        is None
+    ):
+        connection.execute(
+            "INSERT INTO charges VALUES (?, ?)",
+            (charge.digest, canonical_json(charge.cost())),
+        )
 
 
 def find_account(connection: sqlite3.Connection, name: str) -> tuple[int, Terms]:
     """Row number and terms of an account, which must be as its last line in the log left it."""
     name = _stored_name(connection, name)
-    row = connection.execute(f"SELECT id, {_TERMS} FROM accounts WHERE name = ?", (name,)).fetchone()
+    row = connection.execute(
+        f"SELECT id, {_TERMS} FROM accounts WHERE name = ?", (name,)
+    ).fetchone()
     check_account(connection, name)
     return row[0], _terms(name, row[1:], journal.people_of(connection, name))
 
 
 def account_names(connection: sqlite3.Connection) -> list[str]:
     """Names of all accounts, in the order of opening."""
-    return [name for (name,) in connection.execute("SELECT name FROM accounts ORDER BY id")]
+    return [
+        name for (name,) in connection.execute("SELECT name FROM accounts ORDER BY id")
+    ]
 
 
 def _stored_name(connection: sqlite3.Connection, name: str) -> str:
     """The account's name as the file has it; ledgers made before names had one spelling may hold others."""
     if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
         return name
-    names, wanted = account_names(connection), one_spelling(name)
+    names = account_names(connection)
+    wanted = one_spelling(name)
     same = [other for other in names if one_spelling(other) == wanted]
     if len(same) == 1:
         return same[0]
@@ -253,10 +318,25 @@ def _stored_name(connection: sqlite3.Connection, name: str) -> str:
 
 @lru_cache(maxsize=256)
 def _terms(name: str, row: tuple[Any, ...], people: str) -> Terms:
-    dataset, adjacency, epsilon, delta, share, rule, chosen, active, chosen_order, active_order, opened_at = row
+    (
+        dataset,
+        adjacency,
+        epsilon,
+        delta,
+        share,
+        rule,
+        chosen,
+        active,
+        chosen_order,
+        active_order,
+        opened_at,
+    ) = row
     try:
         budget = Budget(epsilon, delta, share)
-        relation = Adjacency.from_dict(parse_json(adjacency, "an adjacency")) if adjacency is not None else None
+        if adjacency is not None:
+            relation = Adjacency.from_dict(parse_json(adjacency, "an adjacency"))
+        else:
+            relation = None
     except (ParameterError, FormatError) as error:
         raise LedgerCorruptError(
             f"the terms of account {shown(name)} are damaged: {error}; restore a backup"
@@ -265,11 +345,18 @@ def _terms(name: str, row: tuple[Any, ...], people: str) -> Terms:
     return Terms(name, dataset, relation, budget, rule, *filters, opened_at, people)
 
 
-def settle(connection: sqlite3.Connection, number: int, terms: Terms, adjacency: Adjacency) -> None:
+def settle(
+    connection: sqlite3.Connection, number: int, terms: Terms, adjacency: Adjacency
+) -> None:
     """Store what a debit settles of the terms."""
     connection.execute(
         "UPDATE accounts SET active_filter = ?, active_order = ?, adjacency = ? WHERE id = ?",
-        (terms.active_filter, terms.active_order, canonical_json(adjacency.to_dict()), number),
+        (
+            terms.active_filter,
+            terms.active_order,
+            canonical_json(adjacency.to_dict()),
+            number,
+        ),
     )
 
 
@@ -278,34 +365,59 @@ def enter(connection: sqlite3.Connection, identifier: str, state: str) -> None:
     connection.execute("UPDATE entries SET state = ? WHERE id = ?", (state, identifier))
     if state != "void":
         return
-    number, slot = connection.execute("SELECT account, slot FROM entries WHERE id = ?", (identifier,)).fetchone()
-    connection.execute("UPDATE plan SET used = used - 1 WHERE account = ? AND charge = ?", (number, slot))
-    connection.execute("UPDATE balances SET used = NULL WHERE account = ?", (number,))  # to be added up again
-    if not connection.execute("SELECT 1 FROM entries WHERE account = ? AND state <> 'void'", (number,)).fetchone():
+    number, slot = connection.execute(
+        "SELECT account, slot FROM entries WHERE id = ?", (identifier,)
+    ).fetchone()
+    connection.execute(
+        "UPDATE plan SET used = used - 1 WHERE account = ? AND charge = ?",
+        (number, slot),
+    )
+    connection.execute(
+        "UPDATE balances SET used = NULL WHERE account = ?", (number,)
+    )  # to be added up again
+    if not connection.execute(
+        "SELECT 1 FROM entries WHERE account = ? AND state <> 'void'", (number,)
+    ).fetchone():
         # With nothing drawn or pending, no output can have influenced anything: the filter is open again.
-        connection.execute("UPDATE accounts SET active_filter = NULL, active_order = NULL WHERE id = ?", (number,))
+        connection.execute(
+            "UPDATE accounts SET active_filter = NULL, active_order = NULL WHERE id = ?",
+            (number,),
+        )
 
 
-def find_balance(connection: sqlite3.Connection, number: int) -> tuple[int, Balance | None]:
+def find_balance(
+    connection: sqlite3.Connection, number: int
+) -> tuple[int, Balance | None]:
     """How many changes the account's rows have seen, and what its filter used; None where it must be added up."""
-    changes, used = connection.execute("SELECT changes, used FROM balances WHERE account = ?", (number,)).fetchone()
+    changes, used = connection.execute(
+        "SELECT changes, used FROM balances WHERE account = ?", (number,)
+    ).fetchone()
     return changes, Balance.from_bytes(used) if used is not None else None
 
 
 def store_balance(connection: sqlite3.Connection, number: int, used: Balance) -> None:
     """Keep what the filter has used."""
-    connection.execute("UPDATE balances SET used = ? WHERE account = ?", (used.to_bytes(), number))
+    connection.execute(
+        "UPDATE balances SET used = ? WHERE account = ?", (used.to_bytes(), number)
+    )
 
 
 def find_entry(connection: sqlite3.Connection, identifier: str) -> Entry | None:
     """Give the entry of that id."""
     row = connection.execute(f"{_ENTRY} WHERE e.id = ?", (identifier,)).fetchone()
-    return Entry(*row) if row else None
+    if row:
+        return Entry(*row)
+    return None
 
 
 def list_entries(connection: sqlite3.Connection, number: int, name: str) -> list[Entry]:
     """Every entry of an account, oldest first."""
-    return [Entry(*row) for row in connection.execute(f"{_ENTRY} WHERE e.account = ? ORDER BY e.seq", (number,))]
+    return [
+        Entry(*row)
+        for row in connection.execute(
+            f"{_ENTRY} WHERE e.account = ? ORDER BY e.seq", (number,)
+        )
+    ]
 
 
 def list_events(connection: sqlite3.Connection, name: str | None) -> list[Event]:
@@ -325,30 +437,45 @@ def spent(connection: sqlite3.Connection, number: int) -> Folded:
 
 def slots(connection: sqlite3.Connection, number: int) -> list[Slot]:
     """Give an account's plan and what is used of it."""
-    rows = connection.execute("SELECT charge, count, used FROM plan WHERE account = ?", (number,)).fetchall()
-    return [Slot(load_charge(connection, digest), count, used) for digest, count, used in rows]
+    rows = connection.execute(
+        "SELECT charge, count, used FROM plan WHERE account = ?", (number,)
+    ).fetchall()
+    return [
+        Slot(load_charge(connection, digest), count, used)
+        for digest, count, used in rows
+    ]
 
 
 def state_counts(connection: sqlite3.Connection, number: int) -> dict[str, int]:
     """How many entries are in each state."""
     rows = connection.execute(
-        "SELECT state, COUNT(*) FROM entries WHERE account = ? GROUP BY state ORDER BY state", (number,)
+        "SELECT state, COUNT(*) FROM entries WHERE account = ? GROUP BY state ORDER BY state",
+        (number,),
     )
     return dict(rows.fetchall())
 
 
 def weakest_guarantee(connection: sqlite3.Connection, number: int) -> str:
     """Kind of guarantee that the account as a whole can give: that of its weakest entry."""
-    rows = connection.execute("SELECT DISTINCT guarantee FROM entries WHERE account = ? AND state <> 'void'", (number,))
+    rows = connection.execute(
+        "SELECT DISTINCT guarantee FROM entries WHERE account = ? AND state <> 'void'",
+        (number,),
+    )
     found = {kind for (kind,) in rows}
-    return next((kind for kind in ("none", "model-based") if kind in found), "worst case")
+    return next(
+        (kind for kind in ("none", "model-based") if kind in found), "worst case"
+    )
 
 
 def load_charge(connection: sqlite3.Connection, digest: str) -> Charge:
     """Read a charge back; its digest must still fit."""
-    row = connection.execute("SELECT body FROM charges WHERE digest = ?", (digest,)).fetchone()
+    row = connection.execute(
+        "SELECT body FROM charges WHERE digest = ?", (digest,)
+    ).fetchone()
     if row is None:
-        raise LedgerCorruptError(f"the charge {digest[:12]} is missing from the ledger; restore a backup")
+        raise LedgerCorruptError(
+            f"the charge {digest[:12]} is missing from the ledger; restore a backup"
+        )
     return _parsed(digest, row[0])
 
 
@@ -357,7 +484,9 @@ def _parsed(digest: str, body: str) -> Charge:
     try:
         charge = Charge.from_json(body)
     except FormatError as error:
-        raise LedgerCorruptError(f"the charge {digest[:12]} is damaged: {error}; restore a backup") from error
+        raise LedgerCorruptError(
+            f"the charge {digest[:12]} is damaged: {error}; restore a backup"
+        ) from error
     if charge.digest != digest:
         raise LedgerCorruptError(
             f"the charge {digest[:12]} does not fit its digest: the ledger was altered; restore a backup"
@@ -367,19 +496,35 @@ def _parsed(digest: str, body: str) -> Charge:
 
 def check_integrity(connection: sqlite3.Connection, name: str) -> None:
     """Check pages, references, the log's chain, and that accounts and entries are what the log says they became."""
-    problems = [row[0] for row in connection.execute("PRAGMA integrity_check(3)") if row[0] != "ok"]
-    problems += [f"a broken reference in {row[0]}" for row in connection.execute("PRAGMA foreign_key_check")]
+    problems = [
+        row[0]
+        for row in connection.execute("PRAGMA integrity_check(3)")
+        if row[0] != "ok"
+    ]
+    problems += [
+        f"a broken reference in {row[0]}"
+        for row in connection.execute("PRAGMA foreign_key_check")
+    ]
     if problems:
-        raise LedgerCorruptError(f"the ledger {name} is damaged: {'; '.join(problems)}; restore a backup")
-    link, log = "", Replay()
-    for chain, *line in connection.execute(f"SELECT chain, {LINE} FROM events ORDER BY seq"):
+        raise LedgerCorruptError(
+            f"the ledger {name} is damaged: {'; '.join(problems)}; restore a backup"
+        )
+    link = ""
+    log = Replay()
+    for chain, *line in connection.execute(
+        f"SELECT chain, {LINE} FROM events ORDER BY seq"
+    ):
         link = chained(link, tuple(line))
         if link != chain:
-            raise LedgerCorruptError(f"the log of {name} was altered near {line[0]}; restore a backup")
+            raise LedgerCorruptError(
+                f"the log of {name} was altered near {line[0]}; restore a backup"
+            )
         log.read(*line[1:5])
     wrong = log.contradiction(connection)
     if wrong is not None:
-        raise LedgerCorruptError(f"the {wrong} of {name} do not agree with its log; restore a backup")
+        raise LedgerCorruptError(
+            f"the {wrong} of {name} do not agree with its log; restore a backup"
+        )
     for account in log.accounts:
         check_account(connection, account)
     for (digest,) in connection.execute("SELECT digest FROM charges").fetchall():

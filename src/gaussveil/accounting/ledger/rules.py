@@ -17,7 +17,14 @@ import numpy as np
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import Composition
-from gaussveil.accounting.ledger.filters import NOTHING, Balance, Budget, Usage, best_order, filter_cost
+from gaussveil.accounting.ledger.filters import (
+    NOTHING,
+    Balance,
+    Budget,
+    Usage,
+    best_order,
+    filter_cost,
+)
 from gaussveil.accounting.names import shown
 from gaussveil.errors import AssumptionError, BudgetExceededError
 
@@ -44,7 +51,9 @@ class Terms:
     @property
     def order(self) -> float | None:
         """Order of the Renyi filter, once it is settled or if it was given."""
-        return self.active_order if self.active_order is not None else self.chosen_order
+        if self.active_order is not None:
+            return self.active_order
+        return self.chosen_order
 
     @property
     def composition(self) -> str:
@@ -69,14 +78,19 @@ class Slot:
     used: int
 
 
-PERSONAL = ("add-remove", "replace")  # relations whose neighbours differ in all that is known of one unit
+PERSONAL = (
+    "add-remove",
+    "replace",
+)  # relations whose neighbours differ in all that is known of one unit
 APART = (
     "an event, a label or a trajectory of somebody is less than all that is known of him, so what hides it adds to no "
     "budget of people: it has an account of its own"
 )
 
 
-def check_adjacency(terms: Terms, adjacency: Adjacency, charge: Charge, people: str = "") -> None:
+def check_adjacency(
+    terms: Terms, adjacency: Adjacency, charge: Charge, people: str = ""
+) -> None:
     """Raise unless the release speaks of the same neighbours as the account, edge by edge.
 
     An account of a population pays for any table of that population, whatever the column with their names is called,
@@ -97,7 +111,11 @@ def check_adjacency(terms: Terms, adjacency: Adjacency, charge: Charge, people: 
             f"the account {shown(terms.name)} is kept for {shown(terms.people)}, the release is for neighbours where "
             f"{adjacency}: {APART}"
         )
-    same_people = bool(people) and terms.adjacency is not None and terms.adjacency.kind == adjacency.kind
+    same_people = (
+        bool(people)
+        and terms.adjacency is not None
+        and terms.adjacency.kind == adjacency.kind
+    )
     if terms.adjacency is not None and terms.adjacency != adjacency and not same_people:
         if terms.people and not people:
             raise AssumptionError(
@@ -146,16 +164,24 @@ def offer(terms: Terms, charge: Charge, adjacency: Adjacency) -> Offer:
     # Nothing has been released yet, so choosing the filter now depends on no output.
     chosen = terms.chosen_filter
     if chosen == "auto":
-        chosen = "renyi" if charge.mean_shift_energy is None else "mean-shift"
+        if charge.mean_shift_energy is None:
+            chosen = "renyi"
+        else:
+            chosen = "mean-shift"
     settled = replace(terms, active_filter=chosen)
     if chosen == "renyi" and terms.order is None:
-        settled = replace(settled, active_order=best_order(terms.budget, charge, symmetric=symmetric))
+        settled = replace(
+            settled, active_order=best_order(terms.budget, charge, symmetric=symmetric)
+        )
     cost = _cost(settled, charge, symmetric)
     if Usage.of(terms.budget, chosen, settled.order, cost).within:
         return Offer(terms, settled, cost)
     if terms.chosen_filter == "auto":
         alone = Composition.of([(charge, 1)], symmetric=symmetric)
-        if alone.delta_upper(terms.budget.epsilon, enough=terms.budget.delta) <= terms.budget.delta:
+        if (
+            alone.delta_upper(terms.budget.epsilon, enough=terms.budget.delta)
+            <= terms.budget.delta
+        ):
             return Offer(terms, replace(settled, active_filter="single"), NOTHING)
     raise BudgetExceededError(_refusal(settled, NOTHING, cost, charge))
 
@@ -173,18 +199,29 @@ def admit(found: Offer, used: Balance, charge: Charge) -> Balance:
         return NOTHING
     total = used.plus(found.cost)
     active = terms.active_filter or ""
-    if active == "single" or not Usage.of(terms.budget, active, terms.order, total).within:
+    if (
+        active == "single"
+        or not Usage.of(terms.budget, active, terms.order, total).within
+    ):
         raise BudgetExceededError(_refusal(terms, used, found.cost, charge))
     return total
 
 
 def admit_planned(terms: Terms, slots: Sequence[Slot], charge: Charge) -> str:
     """Give the digest of the plan's place that the charge takes, or refuse it whole."""
-    free = [slot for slot in slots if slot.used < slot.count and slot.charge.covers(charge)]
+    free = [
+        slot for slot in slots if slot.used < slot.count and slot.charge.covers(charge)
+    ]
     if free:
         # The same charge first, else the cheapest place that covers it.
-        return min(free, key=lambda slot: (slot.charge != charge, _length(slot.charge))).charge.digest
-    left = [f"{slot.count - slot.used} x {slot.charge.describe()}" for slot in slots if slot.used < slot.count]
+        return min(
+            free, key=lambda slot: (slot.charge != charge, _length(slot.charge))
+        ).charge.digest
+    left = [
+        f"{slot.count - slot.used} x {slot.charge.describe()}"
+        for slot in slots
+        if slot.used < slot.count
+    ]
     raise BudgetExceededError(
         f"the plan of account {shown(terms.name)} has no free place for {charge.describe()}; "
         f"nothing was drawn or spent. Left in the plan: {'; '.join(left) or 'nothing'}"
@@ -195,7 +232,9 @@ def check_plan(budget: Budget, plan: Spent, adjacency: Adjacency) -> None:
     """Raise unless the whole plan, composed exactly, stays within the budget."""
     for charge, _ in plan:
         check_neighbours(adjacency, charge)
-    total = Composition.of(plan, symmetric=adjacency.symmetric, adaptive=True).delta_upper(budget.epsilon)
+    total = Composition.of(
+        plan, symmetric=adjacency.symmetric, adaptive=True
+    ).delta_upper(budget.epsilon)
     if total > budget.delta:
         raise BudgetExceededError(
             f"the plan needs delta {total:.6g} at epsilon {budget.epsilon:g}, "
@@ -205,14 +244,18 @@ def check_plan(budget: Budget, plan: Spent, adjacency: Adjacency) -> None:
 
 def _length(charge: Charge) -> float:
     energy = charge.mean_shift_energy
-    return float(np.max(energy)) if energy is not None else float("inf")
+    if energy is not None:
+        return float(np.max(energy))
+    return float("inf")
 
 
 def _refusal(terms: Terms, used: Balance, cost: Balance, charge: Charge) -> str:
     budget = f"epsilon {terms.budget.epsilon:g}, delta {terms.budget.delta:g}"
     start = f"the account {shown(terms.name)} ({budget}) cannot afford this release"
     end = "nothing was drawn or spent"
-    another = "open another account, whose budget adds to this one's (gaussveil budget new)"
+    another = (
+        "open another account, whose budget adds to this one's (gaussveil budget new)"
+    )
     active = terms.active_filter or ""
     if active == "single":
         return f"{start}: it was used up by one release, admitted by its exact delta; {end}. To go on, {another}"
@@ -221,7 +264,10 @@ def _refusal(terms: Terms, used: Balance, cost: Balance, charge: Charge) -> str:
             f"{start}: its filter adds squared mean shifts, and {charge.describe()} is no mean shift; {end}. "
             "Open an account with the renyi filter for mixed entries"
         )
-    before, after = (Usage.of(terms.budget, active, terms.order, total) for total in (used, used.plus(cost)))
+    before, after = (
+        Usage.of(terms.budget, active, terms.order, total)
+        for total in (used, used.plus(cost))
+    )
     if after.sampler_used > 1:
         return (
             f"{start}: sampler errors would use {after.sampler_used:.4g} of their share of delta; {end}. "

@@ -40,7 +40,10 @@ class Lost:
 
     def describe(self) -> str:
         """Say it in one sentence."""
-        start = f"after {self.after} (line {self.after_line} of the log)" if self.after else "of its beginning"
+        if self.after:
+            start = f"after {self.after} (line {self.after_line} of the log)"
+        else:
+            start = "of its beginning"
         return (
             f"entries {start} are not in it, up to {self.last} (line {self.last_line}): an older copy was put in its "
             "place. Count what they released as spent"
@@ -65,9 +68,13 @@ class Note:
         link = journal.link(connection, self.line)
         if link == self.link:
             return self
-        after, last_line = (head.at, self.line) if head.line < self.line else ("", self.line)
+        after, last_line = (
+            (head.at, self.line) if head.line < self.line else ("", self.line)
+        )
         gap = Lost(head.line if after else 0, after, last_line, self.at)
-        return Note(self.begins, head.line, head.link, head.at, (*self.lost, gap)[-MOST_LOST:])
+        return Note(
+            self.begins, head.line, head.link, head.at, (*self.lost, gap)[-MOST_LOST:]
+        )
 
 
 class Witness:
@@ -94,7 +101,9 @@ class Witness:
         try:
             yield self
         finally:
-            fcntl.flock(self._handle, fcntl.LOCK_UN)  # also for a child that inherited it
+            fcntl.flock(
+                self._handle, fcntl.LOCK_UN
+            )  # also for a child that inherited it
             os.close(self._handle)
             self._handle = -1
 
@@ -109,11 +118,15 @@ class Witness:
         """Write down how far the log has come; a full disk leaves the former note, which is true as well."""
         if head is None:
             return
-        text = json.dumps(asdict(Note(head.begins, head.line, head.link, head.at, self._note.lost))).encode()
+        text = json.dumps(
+            asdict(Note(head.begins, head.line, head.link, head.at, self._note.lost))
+        ).encode()
         try:
             os.pwrite(self._handle, text.ljust(os.fstat(self._handle).st_size), 0)
         except OSError as error:
-            LOGGER.debug("the witness of %s was not written: %s", self.ledger.name, error)
+            LOGGER.debug(
+                "the witness of %s was not written: %s", self.ledger.name, error
+            )
 
     def _locked(self, seconds: float) -> int:
         deadline = time.monotonic() + seconds
@@ -153,7 +166,8 @@ class Witness:
     def _is_in_place(self, handle: int) -> bool:
         """Whether others would lock the same file: it may have been removed meanwhile."""
         try:
-            there, mine = os.stat(self.path), os.fstat(handle)
+            there = os.stat(self.path)
+            mine = os.fstat(handle)
         except OSError:
             return False
         return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)

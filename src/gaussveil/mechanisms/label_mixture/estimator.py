@@ -29,7 +29,13 @@ from gaussveil.mechanisms.mixture.base import Draw, MixtureEstimator
 from gaussveil.mechanisms.mixture.budget import stage_budget
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
 from gaussveil.mechanisms.mixture.records import ClassedRecords, read_records
-from gaussveil.mechanisms.mixture.stages import Surroundings, allowed_shift, for_stages, sampler_error, staged
+from gaussveil.mechanisms.mixture.stages import (
+    Surroundings,
+    allowed_shift,
+    for_stages,
+    sampler_error,
+    staged,
+)
 from gaussveil.mechanisms.release_path import Plan
 from gaussveil.noise.laplace import rational_scale
 from gaussveil.postprocessing.feature_sums import features_are_used, with_features
@@ -74,7 +80,9 @@ class PrivateLabelMixture(MixtureEstimator):
 
     def _records(self, X: Any, y: Any) -> ClassedRecords:
         if y is None:
-            raise ParameterError("requires y to be passed, but the target y is None: pass the labels.")
+            raise ParameterError(
+                "requires y to be passed, but the target y is None: pass the labels."
+            )
         records = read_records(X, y, classes=self.classes, columns=self.columns)
         if records.source.view.unit is not None:
             raise SchemaError(
@@ -82,11 +90,14 @@ class PrivateLabelMixture(MixtureEstimator):
                 f"{records.source.view.unit} are used as they are. PrivateGaussianMixture protects whole units."
             )
         if len(records.classes) < 2:
-            raise ParameterError("classes must name two labels at least: a label must have another to change to.")
+            raise ParameterError(
+                "classes must name two labels at least: a label must have another to change to."
+            )
         return records
 
     def _design(self, records: ClassedRecords) -> tuple[Plan, Draw]:
-        promise, classes = self.promise, len(records.classes)
+        promise = self.promise
+        classes = len(records.classes)
         epsilon = checks.positive("epsilon", promise.epsilon)
         method = checks.one_of("method", self.method, ("auto", *methods.METHODS))
         rows, codes = records.features_and_codes()
@@ -96,17 +107,31 @@ class PrivateLabelMixture(MixtureEstimator):
                 f"X must hold at least {2 * classes} records with complete features, which are public. Got {size}."
             )
         units = FeatureUnits.of(rows)
-        mean_shift = allowed_shift(promise, classes, dimension) if method in ("auto", "sums") else math.nan
+        if method in ("auto", "sums"):
+            mean_shift = allowed_shift(promise, classes, dimension)
+        else:
+            mean_shift = math.nan
         if method == "auto":
-            method = methods.choose_method(size, classes, dimension, epsilon, mean_shift)
+            method = methods.choose_method(
+                size, classes, dimension, epsilon, mean_shift
+            )
         known: dict[str, object] = {}
         if method == "sums":
             units = units.common
-            noise = stage_budget(size, for_stages(_one_class(mean_shift)), classes, dimension, _ball(rows)[0], None)
+            noise = stage_budget(
+                size,
+                for_stages(_one_class(mean_shift)),
+                classes,
+                dimension,
+                _ball(rows)[0],
+                None,
+            )
             known = {"mean_shift": mean_shift, "noise": noise.describe()}
         plan = self._said(
             records,
-            _charge(method, epsilon, classes, mean_shift, sampler_error(classes, dimension)),
+            _charge(
+                method, epsilon, classes, mean_shift, sampler_error(classes, dimension)
+            ),
             Adjacency.replace_one("label"),
             (
                 "the features are not protected: the model is computed from them as they are, so nothing is promised "
@@ -119,7 +144,8 @@ class PrivateLabelMixture(MixtureEstimator):
         )
 
         def draw() -> Parameters:
-            scaled, labels = units.scaled(rows), methods.SecretLabels(codes, classes, self.generator)
+            scaled = units.scaled(rows)
+            labels = methods.SecretLabels(codes, classes, self.generator)
             if method == "sums":
                 return units.restored(_from_sums(scaled, labels, mean_shift))
             return units.restored(FROM_ANSWERS[method](scaled, labels, epsilon))
@@ -127,7 +153,9 @@ class PrivateLabelMixture(MixtureEstimator):
         return plan, draw
 
 
-def _charge(method: str, epsilon: float, classes: int, mean_shift: float, error: float) -> Charge:
+def _charge(
+    method: str, epsilon: float, classes: int, mean_shift: float, error: float
+) -> Charge:
     """What a release by this method costs."""
     if method == "sums":
         return Charge(GaussianPair.mean_shift(mean_shift), sampler_error=error)
@@ -141,16 +169,22 @@ def _charge(method: str, epsilon: float, classes: int, mean_shift: float, error:
 
 def _table_charge(epsilon: float) -> Charge:
     """A table of counts with discrete Laplace noise: a label moves two of them by one each."""
-    numerator, denominator = rational_scale(2 / Fraction(epsilon))  # as the table is drawn
+    numerator, denominator = rational_scale(
+        2 / Fraction(epsilon)
+    )  # as the table is drawn
     return Charge(DiscreteLaplace(1, numerator / denominator), count=2)
 
 
-def _from_sums(rows: Floats, labels: methods.SecretLabels, mean_shift: float) -> Parameters:
+def _from_sums(
+    rows: Floats, labels: methods.SecretLabels, mean_shift: float
+) -> Parameters:
     """Class sums in stages, in a ball about the features, and what the features add to them."""
     classes, (size, dimension) = labels.classes, rows.shape
     table = read_records(rows, labels.codes, classes=range(classes), columns=None)
     one = _one_class(mean_shift)
-    passes = PrivatePasses(table.source, table.columns, table.group, classes, 1, 2, one, labels.generator)
+    passes = PrivatePasses(
+        table.source, table.columns, table.group, classes, 1, 2, one, labels.generator
+    )
     guess = staged(passes, classes, Surroundings(*_ball(rows), size), one)
     if guess.seen is None or not features_are_used(size, classes, dimension):
         return guess.parameters
@@ -165,4 +199,6 @@ def _one_class(mean_shift: float) -> float:
 def _ball(rows: Floats) -> tuple[float, Floats]:
     """Radius and middle of a ball that holds nearly all features, which are public."""
     middle = rows.mean(axis=0)
-    return float(np.quantile(np.linalg.norm(rows - middle, axis=1), 0.99)) or 1.0, middle
+    return float(
+        np.quantile(np.linalg.norm(rows - middle, axis=1), 0.99)
+    ) or 1.0, middle

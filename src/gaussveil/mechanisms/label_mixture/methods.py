@@ -13,7 +13,12 @@ from fractions import Fraction
 import numpy as np
 
 from gaussveil.mechanisms.mixture.budget import RECORDS_PER_MOMENT, records_per_class
-from gaussveil.noise import Generator, discrete_laplace, randomised_response, response_probabilities
+from gaussveil.noise import (
+    Generator,
+    discrete_laplace,
+    randomised_response,
+    response_probabilities,
+)
 from gaussveil.postprocessing.intervals import adding_up_to
 from gaussveil.postprocessing.label_search import (
     Answers,
@@ -23,9 +28,20 @@ from gaussveil.postprocessing.label_search import (
     named_each,
     starting_points,
 )
-from gaussveil.postprocessing.maximisation import START_DOUBT, expectation_maximisation, from_cells, moments
+from gaussveil.postprocessing.maximisation import (
+    START_DOUBT,
+    expectation_maximisation,
+    from_cells,
+    moments,
+)
 from gaussveil.postprocessing.mixture_model import Parameters
-from gaussveil.postprocessing.public_features import components, hardened, nearest_clusters, scatter_within, well_shaped
+from gaussveil.postprocessing.public_features import (
+    components,
+    hardened,
+    nearest_clusters,
+    scatter_within,
+    well_shaped,
+)
 from gaussveil.typing import Floats, Integers
 
 METHODS = ("response", "clusters", "sums", "both")
@@ -40,7 +56,9 @@ TABLE_ROUNDS = 30
 SURE = 3.0  # noise scales above which an entry of the table is believed
 
 
-def choose_method(size: int, classes: int, dimension: int, epsilon: float, mean_shift: float) -> str:
+def choose_method(
+    size: int, classes: int, dimension: int, epsilon: float, mean_shift: float
+) -> str:
     """The rule for `method="auto"`: N, K, d, epsilon and delta (through its mean shift), nothing else.
 
     The noise of class sums vanishes as classes grow, whatever their shape: large classes are summed. Otherwise EM on
@@ -48,12 +66,19 @@ def choose_method(size: int, classes: int, dimension: int, epsilon: float, mean_
     columns are too many for the features to show classes, counts by cell stand in for the helped labels.
     """
     strength = records_per_class(size, mean_shift / math.sqrt(2), classes)
-    if size >= LARGE_CLASSES * classes and 2 * strength / (dimension * (dimension + 1)) >= RECORDS_PER_MOMENT:
+    if (
+        size >= LARGE_CLASSES * classes
+        and 2 * strength / (dimension * (dimension + 1)) >= RECORDS_PER_MOMENT
+    ):
         return "sums"
     named = _named(size, classes, epsilon)
     if not well_shaped(size, classes, dimension):
-        return "response" if named >= ENOUGH_NAMED * dimension**2 else "clusters"
-    return "response" if named >= SURELY_NAMED else "both"
+        if named >= ENOUGH_NAMED * dimension**2:
+            return "response"
+        return "clusters"
+    if named >= SURELY_NAMED:
+        return "response"
+    return "both"
 
 
 def _named(size: int, classes: int, epsilon: float) -> float:
@@ -80,15 +105,23 @@ class SecretLabels:
 
     def answers(self, epsilon: float) -> Answers:
         """Every label through K-ary randomised response; one that is no class answers for its place's class."""
-        asked = np.where(self.codes < 0, np.arange(len(self.codes)) % self.classes, self.codes)
+        asked = np.where(
+            self.codes < 0, np.arange(len(self.codes)) % self.classes, self.codes
+        )
         drawn = randomised_response(asked, self.classes, epsilon, self.generator)
-        return Answers.of(drawn, self.classes, *map(float, response_probabilities(self.classes, epsilon)))
+        return Answers.of(
+            drawn,
+            self.classes,
+            *map(float, response_probabilities(self.classes, epsilon)),
+        )
 
 
 def from_response(rows: Floats, labels: SecretLabels, epsilon: float) -> Parameters:
     """Randomised labels, then EM in which a label is one more noisy observation of the class."""
     answers = labels.answers(epsilon)
-    return likely_classes(rows, answers, starting_points(rows, answers, _guides(rows, labels.classes)))
+    return likely_classes(
+        rows, answers, starting_points(rows, answers, _guides(rows, labels.classes))
+    )
 
 
 def from_both(rows: Floats, labels: SecretLabels, epsilon: float) -> Parameters:
@@ -100,10 +133,20 @@ def from_both(rows: Floats, labels: SecretLabels, epsilon: float) -> Parameters:
     for_table, for_answers = split_epsilon(epsilon)
     guides = _guides(rows, labels.classes)
     cells = hardened(guides[0] if guides else components(rows, labels.classes))
-    table, answers = labels.table(cells, for_table), labels.answers(for_answers)
-    counts = believed(table.noisy, adding_up_to(table.noisy.T, np.bincount(cells)).T, SURE * 2 / for_table)
-    starts = [from_cells(rows, cells, counts), from_cells(rows, cells, named_each(table.noisy.T).T)]
-    return likely_classes(rows, answers, [*starting_points(rows, answers, guides), *starts], table)
+    table = labels.table(cells, for_table)
+    answers = labels.answers(for_answers)
+    counts = believed(
+        table.noisy,
+        adding_up_to(table.noisy.T, np.bincount(cells)).T,
+        SURE * 2 / for_table,
+    )
+    starts = [
+        from_cells(rows, cells, counts),
+        from_cells(rows, cells, named_each(table.noisy.T).T),
+    ]
+    return likely_classes(
+        rows, answers, [*starting_points(rows, answers, guides), *starts], table
+    )
 
 
 def _guides(rows: Floats, classes: int) -> list[Floats]:
@@ -140,13 +183,22 @@ def from_clusters(rows: Floats, labels: SecretLabels, epsilon: float) -> Paramet
     counts = counts / np.maximum(counts.sum(axis=0), 1e-9)
     parameters = from_cells(rows, cells, counts, doubt=0.0)
     offsets = np.log(counts + START_DOUBT / classes)[:, cells].T
-    return expectation_maximisation(rows, offsets, parameters, TABLE_ROUNDS, weighted=False)[1]
+    return expectation_maximisation(
+        rows, offsets, parameters, TABLE_ROUNDS, weighted=False
+    )[1]
 
 
 def _cells(rows: Floats, classes: int, epsilon: float, separated: bool) -> Integers:
     """Cells of the features alone, none of them empty."""
     if not separated:
         return nearest_clusters(
-            rows, int(np.clip(len(rows) * epsilon / (RECORDS_PER_NOISE * classes), 2 * classes, MOST_CELLS))
+            rows,
+            int(
+                np.clip(
+                    len(rows) * epsilon / (RECORDS_PER_NOISE * classes),
+                    2 * classes,
+                    MOST_CELLS,
+                )
+            ),
         )
     return hardened(components(rows, classes))

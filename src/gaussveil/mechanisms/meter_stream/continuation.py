@@ -43,7 +43,12 @@ class Continuation:
         mark = _mark_beside(self.path)
         handle = os.open(mark, os.O_RDWR | os.O_CREAT | os.O_APPEND, PRIVATE)
         try:
-            if self.token in os.pread(handle, os.fstat(handle).st_size, 0).decode(errors="replace").split():
+            if (
+                self.token
+                in os.pread(handle, os.fstat(handle).st_size, 0)
+                .decode(errors="replace")
+                .split()
+            ):
                 raise AssumptionError(
                     f"the stream {self.path.name} was continued from this state already; a second continuation would "
                     "answer with noise that was used. Load what was saved last, or open a new stream"
@@ -54,12 +59,18 @@ class Continuation:
             os.close(handle)
 
 
-def save(path: Path, record: dict[str, Any], account: Account | None, release_id: str | None) -> Continuation | None:
+def save(
+    path: Path, record: dict[str, Any], account: Account | None, release_id: str | None
+) -> Continuation | None:
     """Write a stream's record, and say that this state may be continued; None where nothing was drawn yet."""
     token = uuid4().hex
     with replacing(path, PRIVATE) as stream:
         status = os.fstat(stream.fileno())
-        sealed = json.loads(json.dumps({**record, "token": token, "file": [status.st_dev, status.st_ino]}))
+        sealed = json.loads(
+            json.dumps(
+                {**record, "token": token, "file": [status.st_dev, status.st_ino]}
+            )
+        )
         sealed["digest"] = _digest(sealed)
         stream.write(json.dumps(sealed, allow_nan=False).encode())
     if release_id is None:
@@ -70,17 +81,23 @@ def save(path: Path, record: dict[str, Any], account: Account | None, release_id
     return made
 
 
-def saved(path: Path, record: Mapping[str, Any], account: Account | None, release_id: str) -> Continuation:
+def saved(
+    path: Path, record: Mapping[str, Any], account: Account | None, release_id: str
+) -> Continuation:
     """The state in a file, checked against the file itself."""
     if "digest" not in record or record["digest"] != _digest(record):
-        raise FormatError(f"the meter stream {path} was changed after it was saved, or is of an earlier version")
+        raise FormatError(
+            f"the meter stream {path} was changed after it was saved, or is of an earlier version"
+        )
     status = os.stat(path)
     if account is None and record["file"] != [status.st_dev, status.st_ino]:
         raise AssumptionError(
             f"the meter stream {path} is a copy: the file that it was copied from may have been continued, and without "
             "an account nobody can tell. Load that one, or open a new stream"
         )
-    return Continuation(str(record["token"]), _content(record), path.absolute(), account, release_id)
+    return Continuation(
+        str(record["token"]), _content(record), path.absolute(), account, release_id
+    )
 
 
 def _mark_beside(path: Path) -> Path:
@@ -88,7 +105,9 @@ def _mark_beside(path: Path) -> Path:
 
 
 def _content(record: Mapping[str, Any]) -> bytes:
-    return canonical_json({name: value for name, value in record.items() if name != "digest"}).encode()
+    return canonical_json(
+        {name: value for name, value in record.items() if name != "digest"}
+    ).encode()
 
 
 def _digest(record: Mapping[str, Any]) -> str:

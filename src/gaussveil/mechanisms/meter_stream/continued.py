@@ -22,7 +22,9 @@ class Continued(Told, Mechanism):
     """Base of streams and running totals: whether they are open, where their noise is from, how they are kept."""
 
     kept_as: ClassVar[str]
-    _waiting: continuation.Continuation | None = None  # a saved state that nobody went on from yet
+    _waiting: continuation.Continuation | None = (
+        None  # a saved state that nobody went on from yet
+    )
     _process: int = 0
 
     @property
@@ -43,7 +45,11 @@ class Continued(Told, Mechanism):
     def _source(self) -> Generator:
         if self.generator is None:
             return default_generator()
-        if not self.generator.is_trusted and self.is_open and self.certificate_.guarantee.kind != "none":
+        if (
+            not self.generator.is_trusted
+            and self.is_open
+            and self.certificate_.guarantee.kind != "none"
+        ):
             raise AssumptionError(
                 "a stream that was certified with secure noise cannot go on with a seeded generator: leave it out."
             )
@@ -51,7 +57,9 @@ class Continued(Told, Mechanism):
 
     def _check_process(self) -> None:
         if self._process != os.getpid():
-            raise AssumptionError("an open stream cannot go on in a forked process: it would answer readings twice.")
+            raise AssumptionError(
+                "an open stream cannot go on in a forked process: it would answer readings twice."
+            )
 
     def _claim_state(self) -> None:
         """Go on from what was saved: whoever else does is refused from here on."""
@@ -63,8 +71,13 @@ class Continued(Told, Mechanism):
         """Write design, certificate and state to a file of the owner's; this stream or a loaded one goes on from it."""
         if self._waiting is not None:
             self._waiting.claim()
-        paid = self.certificate_.release_id if self.is_open else None
-        self._waiting = continuation.save(Path(path), self.to_record(), self.account, paid)
+        if self.is_open:
+            paid = self.certificate_.release_id
+        else:
+            paid = None
+        self._waiting = continuation.save(
+            Path(path), self.to_record(), self.account, paid
+        )
         return Path(path)
 
     @abstractmethod
@@ -72,7 +85,9 @@ class Continued(Told, Mechanism):
         """Design, certificate and state as plain values; private."""
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, generator: Generator | None = None) -> Self:
+    def load(
+        cls, path: str | os.PathLike[str], *, generator: Generator | None = None
+    ) -> Self:
         """Inverse of `save`.
 
         A saved state is continued once, by whoever answers the next reading (`continuation.py`). A second continuation,
@@ -82,13 +97,19 @@ class Continued(Told, Mechanism):
         try:
             record: Any = parse_json(Path(path).read_text(encoding="utf-8"), what)
         except (OSError, UnicodeDecodeError) as error:
-            raise FormatError(f"{what} cannot be read: {type(error).__name__}") from error
+            raise FormatError(
+                f"{what} cannot be read: {type(error).__name__}"
+            ) from error
         made = cls.from_record(record, str(path), generator=generator)
         if made.is_open:
-            made._waiting = continuation.saved(Path(path), record, made.account, made.certificate_.release_id)
+            made._waiting = continuation.saved(
+                Path(path), record, made.account, made.certificate_.release_id
+            )
         return made
 
     @classmethod
     @abstractmethod
-    def from_record(cls, record: Any, name: str = "of a file", *, generator: Generator | None = None) -> Self:
+    def from_record(
+        cls, record: Any, name: str = "of a file", *, generator: Generator | None = None
+    ) -> Self:
         """Inverse of `to_record`; the record may come from anybody."""

@@ -17,10 +17,17 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gaussveil import calibration, checks  # loaded where it is used: a gateway designs nothing
+from gaussveil import (
+    calibration,
+    checks,
+)  # loaded where it is used: a gateway designs nothing
 from gaussveil.accounting import Charge
 from gaussveil.accounting.composition import sampler_delta
-from gaussveil.calibration.stream_events import largest_event, largest_ratio, repeated_events
+from gaussveil.calibration.stream_events import (
+    largest_event,
+    largest_ratio,
+    repeated_events,
+)
 from gaussveil.errors import FormatError, NumericalError, ParameterError
 from gaussveil.mechanisms.meter_stream import filter_shapes, register_tree
 from gaussveil.mechanisms.release_path import Promise, unaffordable_sampler
@@ -51,15 +58,25 @@ class HiddenChange:
     l2_ball: float = 0.0
 
     @classmethod
-    def of(cls, event: tuple[float, float | str] | None, l2_ball: float | None, period: float) -> HiddenChange:
+    def of(
+        cls,
+        event: tuple[float, float | str] | None,
+        l2_ball: float | None,
+        period: float,
+    ) -> HiddenChange:
         """From what the caller says: (kW, duration) of an event, or a radius in kW."""
         if (event is None) == (l2_ball is None):
-            raise ParameterError("give exactly one of event, (kW, duration), and l2_ball, kW: what the stream hides.")
+            raise ParameterError(
+                "give exactly one of event, (kW, duration), and l2_ball, kW: what the stream hides."
+            )
         if event is None:
             return cls(l2_ball=checks.real("l2_ball", l2_ball, SIZES))
         if not isinstance(event, tuple | list) or len(event) != 2:
-            raise ParameterError('event must be a pair (kW, duration) such as (0.5, "1h").')
-        size, length = checks.real("event's size", event[0], SIZES), hours("event's duration", event[1])
+            raise ParameterError(
+                'event must be a pair (kW, duration) such as (0.5, "1h").'
+            )
+        size = checks.real("event's size", event[0], SIZES)
+        length = hours("event's duration", event[1])
         return cls(size=size, samples=math.ceil(length / period * (1 - 1e-9)))
 
     @property
@@ -100,13 +117,22 @@ class StreamDesign:
 
     def facts(self) -> dict[str, str]:
         """Purpose, step and noise."""
-        noise = f"{self.noise_sd:.3g} kW on a reading" if self.readings else "of the registers alone"
-        return {"purpose": self.purpose, "every": f"{60 * self.sample_period:g} min", "noise": noise}
+        if self.readings:
+            noise = f"{self.noise_sd:.3g} kW on a reading"
+        else:
+            noise = "of the registers alone"
+        return {
+            "purpose": self.purpose,
+            "every": f"{60 * self.sample_period:g} min",
+            "noise": noise,
+        }
 
     @property
     def charge(self) -> Charge:
         """What the whole stream costs, once."""
-        return Charge(GaussianPair.mean_shift(self.mean_shift), sampler_error=self.sampler_error)
+        return Charge(
+            GaussianPair.mean_shift(self.mean_shift), sampler_error=self.sampler_error
+        )
 
     @property
     def readings(self) -> bool:
@@ -121,12 +147,16 @@ class StreamDesign:
     @property
     def levels(self) -> Floats:
         """u_l of registers alone: squared noise per reading."""
-        return np.array([register.noise_sd**2 / register.samples for register in self.registers])
+        return np.array(
+            [register.noise_sd**2 / register.samples for register in self.registers]
+        )
 
     @cached_property
     def noise_sd(self) -> float:
         """Standard deviation of the noise on one reading, kW; infinite where no reading is released."""
-        return math.sqrt(float(self.filter.noise_lags(1)[0])) if self.readings else math.inf
+        if self.readings:
+            return math.sqrt(float(self.filter.noise_lags(1)[0]))
+        return math.inf
 
     def samples_per(self, length: float) -> int:
         """Readings in so many hours."""
@@ -139,10 +169,16 @@ class StreamDesign:
         """
         window = self.samples_per(length)
         if not self.readings:
-            variance = float(np.sum(register_tree.gains(window, self.windows) * self.levels))
-            return math.inf if window % self.windows[0] else self.sample_period * math.sqrt(variance)
+            variance = float(
+                np.sum(register_tree.gains(window, self.windows) * self.levels)
+            )
+            if window % self.windows[0]:
+                return math.inf
+            return self.sample_period * math.sqrt(variance)
         lags = self.filter.noise_lags(window, tolerance=1e-9)
-        variance = window * lags[0] + 2 * float(np.sum((window - np.arange(1, window)) * lags[1:]))
+        variance = window * lags[0] + 2 * float(
+            np.sum((window - np.arange(1, window)) * lags[1:])
+        )
         precision = 1 / max(variance, 1e-300)
         for register in self.registers:
             if window % register.samples == 0:
@@ -152,18 +188,25 @@ class StreamDesign:
     def repeated_shift(self, events: int) -> float:
         """Mean shift of so many promised events, one a day at the same hour; for a ball, so many times the radius."""
         day = self.samples_per(24.0)
-        size, length = self.hidden.size + self.filter.input_grid, self.hidden.samples
-        if not self.hidden.is_event or length > day:  # a norm: so many times as far at most
+        size = self.hidden.size + self.filter.input_grid
+        length = self.hidden.samples
+        if (
+            not self.hidden.is_event or length > day
+        ):  # a norm: so many times as far at most
             return self.mean_shift * events
         if not self.readings:
-            squared = register_tree.repeated_square(length, self.windows, self.levels, day, events)
+            squared = register_tree.repeated_square(
+                length, self.windows, self.levels, day, events
+            )
             return max(size * math.sqrt(squared), self.mean_shift)
         energy = self.filter.ratio_lags((events - 1) * day + length, tolerance=1e-12)
         total = size**2 * repeated_events(energy, length, day, events)
         for register in self.registers:
             inside = max(1, register.samples // day)
             full, rest = divmod(events, inside)
-            total += (size * length / register.noise_sd) ** 2 * (full * inside**2 + rest**2)
+            total += (size * length / register.noise_sd) ** 2 * (
+                full * inside**2 + rest**2
+            )
         return max(math.sqrt(total), self.mean_shift)
 
     def promise_of(self, shift: float) -> tuple[float, float]:
@@ -196,10 +239,20 @@ class StreamRequest:
                 f'purpose {self.purpose!r} needs an event to hide: for an l2 ball white noise, "shape", is optimal.'
             )
         checks.whole("sample_limit", self.sample_limit)
-        longest = self.sample_limit if self.purpose == "registers" else 4096
-        checks.whole("the event's number of samples", self.hidden.samples, f"[0, {longest}]")
+        if self.purpose == "registers":
+            longest = self.sample_limit
+        else:
+            longest = 4096
+        checks.whole(
+            "the event's number of samples", self.hidden.samples, f"[0, {longest}]"
+        )
         low, high = self.limits
-        if not (math.isfinite(low) and math.isfinite(high) and low < high and low <= self.substitute <= high):
+        if not (
+            math.isfinite(low)
+            and math.isfinite(high)
+            and low < high
+            and low <= self.substitute <= high
+        ):
             raise ParameterError(
                 "limits must be finite and increasing, with the substitute between them. "
                 f"Got {self.limits} and {self.substitute}."
@@ -209,14 +262,19 @@ class StreamRequest:
 
 
 def design_stream(
-    request: StreamRequest, private_psd: ArrayLike | None = None, spectrum_mean_shift: float = 0.0
+    request: StreamRequest,
+    private_psd: ArrayLike | None = None,
+    spectrum_mean_shift: float = 0.0,
 ) -> StreamDesign:
     """Shape the filters, measure what they really hide, and scale the noise to the promise.
 
     The sampler's error does not depend on the scale, so delta is first reduced by it; then the supremum over all
     hidden changes, of the filters as they run, decides the scale.
     """
-    purpose, hidden, promise, samples = request.purpose, request.hidden, request.promise, request.sample_limit
+    purpose = request.purpose
+    hidden = request.hidden
+    promise = request.promise
+    samples = request.sample_limit
     registers: tuple[RegisterDesign, ...] = ()
     if purpose == "registers":
         registers = _registers_alone(request)
@@ -225,22 +283,39 @@ def design_stream(
         shape = filter_shapes.energy_shape(
             hidden.samples,
             hidden.size,
-            *(request.balance or filter_shapes.balance(request.sample_period, hidden.samples)),
+            *(
+                request.balance
+                or filter_shapes.balance(request.sample_period, hidden.samples)
+            ),
         )
     elif purpose == "spectrum":
         if private_psd is None:
-            raise ParameterError('history must be given for purpose "spectrum": a release of PrivateSpectrum.')
-        shape = filter_shapes.spectrum_shape(private_psd, request.sample_period, *request.reduction)
+            raise ParameterError(
+                'history must be given for purpose "spectrum": a release of PrivateSpectrum.'
+            )
+        shape = filter_shapes.spectrum_shape(
+            private_psd, request.sample_period, *request.reduction
+        )
     else:
         shape = StreamFilter(white=1.0)
     shape = fine_enough(shape, promise, samples)
     error = stream_sampler_error(shape, samples)
     mean_shift = calibration.mean_shift_for(promise.epsilon, promise.ideal_delta(error))
-    share = billing_shares()["stream"] if purpose == "billing" else 1.0
-    smallest = 1.0 if purpose == "spectrum" else 0.0  # the private spectrum's own noise, or more
+    if purpose == "billing":
+        share = billing_shares()["stream"]
+    else:
+        share = 1.0
+    # the private spectrum's own noise, or more
+    if purpose == "spectrum":
+        smallest = 1.0
+    else:
+        smallest = 0.0
 
     def scale_for(change: HiddenChange) -> float:
-        moved = _largest_shift(shape, change) if purpose != "registers" else _registers_shift(registers, change)
+        if purpose != "registers":
+            moved = _largest_shift(shape, change)
+        else:
+            moved = _registers_shift(registers, change)
         return max(moved / (mean_shift * math.sqrt(share)), smallest)
 
     rough = shape.scaled(scale_for(hidden))
@@ -248,11 +323,21 @@ def design_stream(
     rounded = _rounded(hidden, 2 * rough.input_grid, samples)
     scale = scale_for(rounded)
     found = shape.scaled(scale)
-    reached = _largest_shift(found.scaled(1 - 2.0**-40), rounded) if purpose == "spectrum" else mean_shift
+    if purpose == "spectrum":
+        reached = _largest_shift(found.scaled(1 - 2.0**-40), rounded)
+    else:
+        reached = mean_shift
     if found.grid > 2 * rough.grid or found.total_variation(2 * samples) > error:
-        raise NumericalError("the lattice moved while the noise was scaled: choose a slightly different promise")
-    if max(map(abs, request.limits)) / found.input_grid * sum(map(abs, found.signal)) >= LARGEST_STEPS:
-        raise ParameterError(f"limits must be closer to the noise of {found.white:.3g} kW. Got {request.limits}.")
+        raise NumericalError(
+            "the lattice moved while the noise was scaled: choose a slightly different promise"
+        )
+    if (
+        max(map(abs, request.limits)) / found.input_grid * sum(map(abs, found.signal))
+        >= LARGEST_STEPS
+    ):
+        raise ParameterError(
+            f"limits must be closer to the noise of {found.white:.3g} kW. Got {request.limits}."
+        )
     return StreamDesign(
         purpose=purpose,
         sample_period=request.sample_period,
@@ -265,7 +350,10 @@ def design_stream(
         sample_limit=samples,
         registers=_registers(request.sample_period, rounded, mean_shift)
         if purpose == "billing"
-        else tuple(replace(register, noise_sd=scale * register.noise_sd) for register in registers),
+        else tuple(
+            replace(register, noise_sd=scale * register.noise_sd)
+            for register in registers
+        ),
         limits=request.limits,
         substitute=request.substitute,
         spectrum_mean_shift=spectrum_mean_shift,
@@ -277,15 +365,28 @@ def check_hides(design: StreamDesign) -> None:
     hidden = _rounded(design.hidden, design.filter.input_grid, design.sample_limit)
     if design.readings:
         squared = _largest_shift(design.filter, hidden) ** 2
-        squared += sum((hidden.samples * hidden.size / register.noise_sd) ** 2 for register in design.registers)
+        squared += sum(
+            (hidden.samples * hidden.size / register.noise_sd) ** 2
+            for register in design.registers
+        )
     else:
         squared = _registers_shift(design.registers, hidden) ** 2
-        lattice, drawn = _register_lattice(design.registers), design.filter
-        if not np.allclose((drawn.white, drawn.direct), (lattice.white, lattice.direct), rtol=1e-9, atol=0):
+        lattice = _register_lattice(design.registers)
+        drawn = design.filter
+        if not np.allclose(
+            (drawn.white, drawn.direct),
+            (lattice.white, lattice.direct),
+            rtol=1e-9,
+            atol=0,
+        ):
             squared = math.inf  # the sampler's error was counted for another noise
     enough = math.sqrt(squared) <= design.mean_shift * NUMERICAL_MARGIN
-    if not enough or design.sampler_error < design.filter.total_variation(2 * design.sample_limit):
-        raise FormatError("the filters and registers of the design do not hide what it promises")
+    if not enough or design.sampler_error < design.filter.total_variation(
+        2 * design.sample_limit
+    ):
+        raise FormatError(
+            "the filters and registers of the design do not hide what it promises"
+        )
     if design.readings and design.registers and not hidden.is_event:
         raise FormatError("registers hide an event, not a ball")
 
@@ -343,21 +444,35 @@ def billing_shares() -> dict[str, float]:
     return dict(zip(names, (1 / scales**2).tolist()))
 
 
-def _registers(sample_period: float, hidden: HiddenChange, mean_shift: float) -> tuple[RegisterDesign, ...]:
+def _registers(
+    sample_period: float, hidden: HiddenChange, mean_shift: float
+) -> tuple[RegisterDesign, ...]:
     """Design C: a register moves by at most samples * size, however the event lies across its windows."""
     made = []
-    for name, (window, _) in register_tree.chosen_windows(BILLED, REGISTER_HOURS, sample_period).items():
-        sd = hidden.samples * hidden.size / (mean_shift * math.sqrt(billing_shares()[name])) * NUMERICAL_MARGIN
+    for name, (window, _) in register_tree.chosen_windows(
+        BILLED, REGISTER_HOURS, sample_period
+    ).items():
+        sd = (
+            hidden.samples
+            * hidden.size
+            / (mean_shift * math.sqrt(billing_shares()[name]))
+            * NUMERICAL_MARGIN
+        )
         made.append(RegisterDesign(name=name, samples=window, noise_sd=sd))
     return tuple(made)
 
 
 def _registers_alone(request: StreamRequest) -> tuple[RegisterDesign, ...]:
     """Nested registers up to a factor; a ball is widest along the longest window, so there all levels are alike."""
-    chosen = register_tree.chosen_windows(request.registers, REGISTER_HOURS, request.sample_period)
+    chosen = register_tree.chosen_windows(
+        request.registers, REGISTER_HOURS, request.sample_period
+    )
     windows, weights = zip(*chosen.values())
     length = request.hidden.samples
-    levels = register_tree.levels_for(length, windows, weights) if length else np.ones(len(windows))
+    if length:
+        levels = register_tree.levels_for(length, windows, weights)
+    else:
+        levels = np.ones(len(windows))
     return tuple(
         RegisterDesign(name=name, samples=window, noise_sd=math.sqrt(level * window))
         for name, window, level in zip(chosen, windows, levels.tolist())
@@ -366,16 +481,29 @@ def _registers_alone(request: StreamRequest) -> tuple[RegisterDesign, ...]:
 
 def _register_lattice(registers: Sequence[RegisterDesign]) -> StreamFilter:
     """What the shortest windows' noise is drawn with: white on the lattice, the rest in floating point."""
-    shortest, longest = registers[0], registers[-1]
-    white = filter_shapes.WHITE_PART * longest.noise_sd**2 * shortest.samples / longest.samples
-    return StreamFilter(white=math.sqrt(white), direct=math.sqrt(shortest.noise_sd**2 - white))
+    shortest = registers[0]
+    longest = registers[-1]
+    white = (
+        filter_shapes.WHITE_PART
+        * longest.noise_sd**2
+        * shortest.samples
+        / longest.samples
+    )
+    return StreamFilter(
+        white=math.sqrt(white), direct=math.sqrt(shortest.noise_sd**2 - white)
+    )
 
 
-def _registers_shift(registers: Sequence[RegisterDesign], hidden: HiddenChange) -> float:
+def _registers_shift(
+    registers: Sequence[RegisterDesign], hidden: HiddenChange
+) -> float:
     """D of registers alone: exact for events and balls."""
     windows = [register.samples for register in registers]
-    levels = np.array([register.noise_sd**2 / register.samples for register in registers])
+    levels = np.array(
+        [register.noise_sd**2 / register.samples for register in registers]
+    )
     most = register_tree.largest_square(hidden.samples, windows, levels)
     if not hidden.is_event:
-        most, hidden = float(1 / levels.min()), replace(hidden, size=hidden.l2_ball)
+        most = float(1 / levels.min())
+        hidden = replace(hidden, size=hidden.l2_ball)
     return hidden.size * math.sqrt(most) * NUMERICAL_MARGIN

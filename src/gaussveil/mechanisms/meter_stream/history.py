@@ -16,7 +16,9 @@ def released_spectrum(history: Any, spectrum: PrivateSpectrum | None) -> Release
     """The release that is given, or that of the readings that are."""
     if isinstance(history, Release):
         if history.certificate.mechanism != "spectral":
-            raise ParameterError("history must be a PrivateSpectrum's release, or readings with a spectrum to release.")
+            raise ParameterError(
+                "history must be a PrivateSpectrum's release, or readings with a spectrum to release."
+            )
         return history
     if history is None or spectrum is None:
         raise ParameterError(
@@ -30,5 +32,7 @@ def shift_of(certificate: Certificate) -> float:
     """The mean shift that the release of the spectrum cost."""
     energy = certificate.charge.mean_shift_energy
     if energy is None:
-        raise ParameterError("history must be a release of PrivateSpectrum; its certificate holds another loss.")
+        raise ParameterError(
+            "history must be a release of PrivateSpectrum; its certificate holds another loss."
+        )
     return math.sqrt(float(np.max(energy)))

@@ -11,7 +11,11 @@ from typing import Any
 from gaussveil.accounting import Adjacency, Certificate
 from gaussveil.accounting.canonical import decoded, fields, within_limits
 from gaussveil.errors import FormatError, ParameterError
-from gaussveil.mechanisms.meter_stream.design import REGISTER_HOURS, HiddenChange, StreamDesign
+from gaussveil.mechanisms.meter_stream.design import (
+    REGISTER_HOURS,
+    HiddenChange,
+    StreamDesign,
+)
 from gaussveil.mechanisms.release_path import Plan
 
 LARGEST_COUNT = 2**62
@@ -28,24 +32,44 @@ def design_from_dict(record: object) -> StreamDesign:
     what = "the design of a meter stream"
     plain = fields(within_limits(record, what), what, ("promise",))
     try:
-        design: StreamDesign = decoded(StreamDesign, {**plain, "hidden": plain["promise"]}, what)
+        design: StreamDesign = decoded(
+            StreamDesign, {**plain, "hidden": plain["promise"]}, what
+        )
     except ParameterError as error:
-        raise FormatError(f"not the design of a meter stream of this version: {error}") from error
+        raise FormatError(
+            f"not the design of a meter stream of this version: {error}"
+        ) from error
     counts = (design.sample_limit, *design.windows)
-    if not all(1 <= count <= LARGEST_COUNT for count in counts) or not 0 <= design.hidden.samples <= LARGEST_COUNT:
+    if (
+        not all(1 <= count <= LARGEST_COUNT for count in counts)
+        or not 0 <= design.hidden.samples <= LARGEST_COUNT
+    ):
         raise FormatError(f"{what} must count readings from 1 to {LARGEST_COUNT}")
-    if len(design.registers) > len(REGISTER_HOURS) or not all(one.noise_sd > 0 for one in design.registers):
-        raise FormatError(f"{what} must have at most {len(REGISTER_HOURS)} registers, each with positive noise")
+    if len(design.registers) > len(REGISTER_HOURS) or not all(
+        one.noise_sd > 0 for one in design.registers
+    ):
+        raise FormatError(
+            f"{what} must have at most {len(REGISTER_HOURS)} registers, each with positive noise"
+        )
     return design
 
 
-def check_paid(design: StreamDesign, certificate: Certificate, mechanism: str = "meter stream") -> None:
+def check_paid(
+    design: StreamDesign, certificate: Certificate, mechanism: str = "meter stream"
+) -> None:
     """Refuse a design that is not the one the certificate was written for."""
     stated = certificate.parameters
     trajectory = stated.get("trajectory")
-    same = isinstance(trajectory, Mapping) and _hidden(design).items() <= {**trajectory}.items()
+    same = (
+        isinstance(trajectory, Mapping)
+        and _hidden(design).items() <= {**trajectory}.items()
+    )
     written = {"purpose": design.purpose, **_public(design)}
-    if not same or certificate.mechanism != mechanism or any(stated.get(name) != written[name] for name in written):
+    if (
+        not same
+        or certificate.mechanism != mechanism
+        or any(stated.get(name) != written[name] for name in written)
+    ):
         raise FormatError("the design is not the one that its certificate covers")
 
 
@@ -77,11 +101,16 @@ def adjacency_of(hidden: HiddenChange) -> Adjacency:
     return Adjacency.l2_ball(hidden.l2_ball, space="trajectory", unit="meter's stream")
 
 
-def stream_plan(design: StreamDesign, spectrum: Certificate | None, events: int, readings: str) -> Plan:
+def stream_plan(
+    design: StreamDesign, spectrum: Certificate | None, events: int, readings: str
+) -> Plan:
     """What the certificate says of a stream: the trajectory's guarantee, the spectrum's, and their composition."""
     hidden = design.hidden
     total = math.hypot(design.mean_shift, design.spectrum_mean_shift)
-    what = readings if design.readings else "energies"
+    if design.readings:
+        what = readings
+    else:
+        what = "energies"
     return Plan(
         charge=design.charge,
         released=f"stream of {what}, purpose {design.purpose}, every {design.sample_period * 60:g} minutes",
@@ -97,13 +126,22 @@ def stream_plan(design: StreamDesign, spectrum: Certificate | None, events: int,
         ),
         parameters={
             "purpose": design.purpose,
-            "trajectory": {"epsilon": design.epsilon, "delta": design.delta, **_hidden(design)},
+            "trajectory": {
+                "epsilon": design.epsilon,
+                "delta": design.delta,
+                **_hidden(design),
+            },
             "spectrum": _spectral(spectrum),
-            "together": {**_figure(design, total), "when": "history and stream concern the same protected data"},
+            "together": {
+                **_figure(design, total),
+                "when": "history and stream concern the same protected data",
+            },
             "repeated_events": {
                 "events": events,
                 **_repeated(design, events),
-                "spacing": "one a day" if hidden.is_event else "each anywhere in the ball",
+                "spacing": "one a day"
+                if hidden.is_event
+                else "each anywhere in the ball",
             },
             "noise_sd": design.noise_sd if design.readings else None,
             "grid": design.filter.grid,
@@ -125,7 +163,10 @@ def _spectral(spectrum: Certificate | None) -> object:
 
 
 def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in record.items()}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in record.items()
+    }
 
 
 @lru_cache(maxsize=64)

@@ -36,11 +36,17 @@ def levels_for(length: int, windows: Sequence[int], weights: Sequence[float]) ->
 
     Lagrange on each level; levels whose answers would rise with the window are one level (pool adjacent violators).
     """
-    costs = sum((weight / n**2 * gains(n, windows) for weight, n in zip(weights, windows)), np.zeros(len(windows)))
+    costs = sum(
+        (weight / n**2 * gains(n, windows) for weight, n in zip(weights, windows)),
+        np.zeros(len(windows)),
+    )
     blocks: list[list[float]] = []  # cost, distance, levels
     for cost, distance in zip(costs.tolist(), gains(length, windows).tolist()):
         blocks.append([cost, distance, 1.0])
-        while len(blocks) > 1 and blocks[-1][1] * blocks[-2][0] >= blocks[-2][1] * blocks[-1][0]:
+        while (
+            len(blocks) > 1
+            and blocks[-1][1] * blocks[-2][0] >= blocks[-2][1] * blocks[-1][0]
+        ):
             last = blocks.pop()
             blocks[-1] = [a + b for a, b in zip(blocks[-1], last)]
     found = noise_scales(1.0, *np.array([block[:2] for block in blocks]).T) ** 2
@@ -54,7 +60,9 @@ def largest_square(length: int, windows: Sequence[int], levels: Floats) -> float
     return float(np.sum(gains(length, windows) / np.minimum.accumulate(levels)))
 
 
-def repeated_square(length: int, windows: Sequence[int], levels: Floats, day: int, events: int) -> float:
+def repeated_square(
+    length: int, windows: Sequence[int], levels: Floats, day: int, events: int
+) -> float:
     """Upper bound of D^2 of such events, one a day for so many days, none longer than a day."""
     steps = np.diff(
         1 / np.minimum.accumulate(levels), prepend=0.0
@@ -69,18 +77,33 @@ def repeated_square(length: int, windows: Sequence[int], levels: Floats, day: in
 
 
 def chosen_windows(
-    registers: Sequence[str] | Mapping[str, float], lengths: Mapping[str, float], sample_period: float
+    registers: Sequence[str] | Mapping[str, float],
+    lengths: Mapping[str, float],
+    sample_period: float,
 ) -> dict[str, tuple[int, float]]:
     """Name, readings and weight of the windows asked for, the shortest first; `lengths` in hours."""
     if isinstance(registers, str) or not registers:
-        checks.refuse("registers", "names of windows, such as ('day', 'month')", registers)
-    weights = dict(registers) if isinstance(registers, Mapping) else dict.fromkeys(registers, 1.0)
+        checks.refuse(
+            "registers", "names of windows, such as ('day', 'month')", registers
+        )
+    if isinstance(registers, Mapping):
+        weights = dict(registers)
+    else:
+        weights = dict.fromkeys(registers, 1.0)
     found = {}
-    for name in sorted(weights, key=lambda name: lengths[checks.one_of("registers", name, tuple(lengths))]):
+    for name in sorted(
+        weights,
+        key=lambda name: lengths[checks.one_of("registers", name, tuple(lengths))],
+    ):
         count = lengths[name] / sample_period
         if abs(count - round(count)) > 1e-9 * count or count < 1:
-            raise ParameterError(f"sample_period must divide the register {name!r}. Got {sample_period!r} hours.")
-        found[name] = (round(count), checks.positive(f"the weight of {name!r}", weights[name]))
+            raise ParameterError(
+                f"sample_period must divide the register {name!r}. Got {sample_period!r} hours."
+            )
+        found[name] = (
+            round(count),
+            checks.positive(f"the weight of {name!r}", weights[name]),
+        )
     return found
 
 

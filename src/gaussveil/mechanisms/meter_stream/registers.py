@@ -33,17 +33,27 @@ class Energy:
 
 def register_noise(register: RegisterDesign, grid: float) -> DiscreteGaussian:
     """Lattice noise of a register whose sum is in units of the grid."""
-    return DiscreteGaussian((Fraction(register.noise_sd) / Fraction(grid)) ** 2 + LATTICE_VARIANCE)
+    return DiscreteGaussian(
+        (Fraction(register.noise_sd) / Fraction(grid)) ** 2 + LATTICE_VARIANCE
+    )
 
 
-def window_sums(steps: Integers, first: int, samples: int, opened: int) -> tuple[list[tuple[int, int]], int]:
+def window_sums(
+    steps: Integers, first: int, samples: int, opened: int
+) -> tuple[list[tuple[int, int]], int]:
     """Sums of the aligned windows that end in a block of readings from `first` on, each with the reading after its
     last; and what stays open. `opened` is what the block finds open. Whole numbers of any size: nothing overflows.
     """
     ends = range(samples - first % samples, steps.size + 1, samples)
     edges = [0, *ends, steps.size]
-    high, low = (np.concatenate([[0], np.cumsum(part)])[edges].tolist() for part in (steps >> 20, steps & (2**20 - 1)))
-    sums = [(after - before << 20) + rest for (before, after), rest in zip(pairwise(high), np.diff(low).tolist())]
+    high, low = (
+        np.concatenate([[0], np.cumsum(part)])[edges].tolist()
+        for part in (steps >> 20, steps & (2**20 - 1))
+    )
+    sums = [
+        (after - before << 20) + rest
+        for (before, after), rest in zip(pairwise(high), np.diff(low).tolist())
+    ]
     sums[0] += opened
     return [(first + end, total) for end, total in zip(ends, sums)], sums[-1]
 
@@ -57,7 +67,10 @@ class RegisterBank:
     def __init__(self, design: StreamDesign) -> None:
         self.registers = design.registers
         grid = design.filter.input_grid
-        self.noise = [register_noise(register, grid) for register in self.registers] if design.readings else []
+        if design.readings:
+            self.noise = [register_noise(register, grid) for register in self.registers]
+        else:
+            self.noise = []
         self.unit = grid * design.sample_period
         self.sums: list[int | None] = [0] * len(self.registers)
         self.remainders: list[float] = []
@@ -67,7 +80,9 @@ class RegisterBank:
 
     def forget(self, index: int) -> None:
         """Lose the windows that have begun before reading `index`: half an energy is no energy."""
-        self.sums = [0 if index % register.samples == 0 else None for register in self.registers]
+        self.sums = [
+            0 if index % register.samples == 0 else None for register in self.registers
+        ]
 
     def cuts(self, index: int, steps: Integers) -> Iterator[Integers]:
         """The block in parts that end where a window ends."""
@@ -87,12 +102,23 @@ class RegisterBank:
         done = []
         for number, register in enumerate(self.registers):
             before = self.sums[number]
-            closed, opened = window_sums(part, index - part.size, register.samples, before or 0)
+            closed, opened = window_sums(
+                part, index - part.size, register.samples, before or 0
+            )
             for _, total in closed:
-                noise = int(self.noise[number].draw((), generator))  # drawn in any case: one code path
+                noise = int(
+                    self.noise[number].draw((), generator)
+                )  # drawn in any case: one code path
                 if before is not None:
                     kwh = (total + noise) * self.unit
-                    done.append(Energy(register.name, index - register.samples, register.samples, kwh))
+                    done.append(
+                        Energy(
+                            register.name,
+                            index - register.samples,
+                            register.samples,
+                            kwh,
+                        )
+                    )
             self.sums[number] = opened if closed or before is not None else None
         return done
 
@@ -109,7 +135,11 @@ class NestedRegisters(RegisterBank):
         self.filter = design.filter
         # What is left beside the white part on the lattice, by level.
         self.spreads = [
-            math.sqrt(register.noise_sd**2 - register.samples / shortest * self.filter.white**2) / self.filter.grid
+            math.sqrt(
+                register.noise_sd**2
+                - register.samples / shortest * self.filter.white**2
+            )
+            / self.filter.grid
             for register in self.registers
         ]
 
@@ -117,7 +147,9 @@ class NestedRegisters(RegisterBank):
         """Draw the noise of all windows that have begun, and of what they handed down before reading `index`."""
         self.remainders = [0.0] * len(self.registers)
         first = index
-        for level in range(len(self.registers) - 1, -1, -1):  # windows that are over take their noise with them
+        for level in range(
+            len(self.registers) - 1, -1, -1
+        ):  # windows that are over take their noise with them
             window = self.registers[level].samples
             for begun in range(first - first % window, index + 1, window):
                 self._hand_down(level, begun, generator)
@@ -128,7 +160,8 @@ class NestedRegisters(RegisterBank):
         if level == len(self.registers) - 1:
             self.remainders[level] = self.spreads[level] * shock
             return
-        window, around = self.registers[level].samples, self.registers[level + 1].samples
+        window = self.registers[level].samples
+        around = self.registers[level + 1].samples
         left = (around - index % around) // window
         part = bridge(self.remainders[level + 1], left, self.spreads[level], shock)
         self.remainders[level + 1] -= part
@@ -136,25 +169,43 @@ class NestedRegisters(RegisterBank):
 
     def push(self, index: int, part: Integers, generator: Generator) -> list[Energy]:
         """Add a part that ends before reading `index`; what ends there is released, longer windows as sums of it."""
-        closed, opened = window_sums(part, index - part.size, self.registers[0].samples, self.sums[0] or 0)
-        total = None if self.sums[0] is None else closed[0][1] if closed else opened
+        closed, opened = window_sums(
+            part, index - part.size, self.registers[0].samples, self.sums[0] or 0
+        )
+        if self.sums[0] is None:
+            total = None
+        elif closed:
+            total = closed[0][1]
+        else:
+            total = opened
         if not closed:
             self.sums[0] = total
             return []
         noise = int(self.filter.outer.draw((), generator)) + round(self.remainders[0])
-        done, known = [], None if total is None else total + noise
+        done = []
+        if total is None:
+            known = None
+        else:
+            known = total + noise
         for level, register in enumerate(self.registers):
             if level:
                 earlier = self.sums[level]
-                known = None if known is None or earlier is None else earlier + known
+                if known is None or earlier is None:
+                    known = None
+                else:
+                    known = earlier + known
                 self.sums[level] = known
             if index % register.samples:
                 break
             if known is not None:
                 first = index - register.samples
-                done.append(Energy(register.name, first, register.samples, known * self.unit))
+                done.append(
+                    Energy(register.name, first, register.samples, known * self.unit)
+                )
             self.sums[level] = 0
-        for level in range(len(self.registers) - 1, -1, -1):  # noise of the windows that begin here, the longest first
+        for level in range(
+            len(self.registers) - 1, -1, -1
+        ):  # noise of the windows that begin here, the longest first
             if index % self.registers[level].samples == 0:
                 self._hand_down(level, index, generator)
         return done
@@ -162,4 +213,6 @@ class NestedRegisters(RegisterBank):
 
 def register_bank(design: StreamDesign) -> RegisterBank:
     """The registers of a stream."""
-    return RegisterBank(design) if design.readings else NestedRegisters(design)
+    if design.readings:
+        return RegisterBank(design)
+    return NestedRegisters(design)

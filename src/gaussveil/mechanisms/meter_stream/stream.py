@@ -24,7 +24,12 @@ from numpy.typing import ArrayLike
 
 from gaussveil.accounting import Account, Certificate, Release
 from gaussveil.containers import library_of, like, readings_array
-from gaussveil.errors import AssumptionError, FormatError, NumericalError, ParameterError
+from gaussveil.errors import (
+    AssumptionError,
+    FormatError,
+    NumericalError,
+    ParameterError,
+)
 from gaussveil.mechanisms.meter_stream.continued import WARNING, Continued
 from gaussveil.mechanisms.meter_stream.design import (
     ALONE,
@@ -40,8 +45,17 @@ from gaussveil.mechanisms.meter_stream.design import (
 from gaussveil.mechanisms.meter_stream.figures import StreamPlan, figures
 from gaussveil.mechanisms.meter_stream.filter_shapes import REDUCTION
 from gaussveil.mechanisms.meter_stream.history import released_spectrum, shift_of
-from gaussveil.mechanisms.meter_stream.record import check_paid, design_from_dict, design_to_dict, stream_plan
-from gaussveil.mechanisms.meter_stream.registers import Energy, RegisterBank, register_bank
+from gaussveil.mechanisms.meter_stream.record import (
+    check_paid,
+    design_from_dict,
+    design_to_dict,
+    stream_plan,
+)
+from gaussveil.mechanisms.meter_stream.registers import (
+    Energy,
+    RegisterBank,
+    register_bank,
+)
 from gaussveil.mechanisms.release_path import Promise, check_generator
 from gaussveil.mechanisms.source_rows import ordered_vector
 from gaussveil.mechanisms.spectral import PrivateSpectrum
@@ -82,7 +96,12 @@ class MeterStream(Continued):
         spectrum: Certificate | None = None,
     ) -> None:
         check_generator(generator)
-        super().__init__(epsilon=design.epsilon, delta=design.delta, account=account, generator=generator)
+        super().__init__(
+            epsilon=design.epsilon,
+            delta=design.delta,
+            account=account,
+            generator=generator,
+        )
         self.design_ = design
         self.spectrum_ = spectrum
         self.energies: list[Energy] = []
@@ -140,30 +159,53 @@ class MeterStream(Continued):
             sample_period=period,
             promise=Promise(epsilon, delta, generator),
             hidden=HiddenChange.of(event, l2_ball, period),
-            sample_limit=math.ceil(YEARS * HOURS_PER_YEAR / period) if sample_limit is None else sample_limit,
+            sample_limit=math.ceil(YEARS * HOURS_PER_YEAR / period)
+            if sample_limit is None
+            else sample_limit,
             limits=(float(limits[0]), float(limits[1])),
             substitute=float(substitute),
             balance=balance,
             reduction=reduction,
             registers=registers,
         )
-        released = released_spectrum(history, spectrum) if purpose == "spectrum" else None
+        if purpose == "spectrum":
+            released = released_spectrum(history, spectrum)
+        else:
+            released = None
         if released is None and (history is not None or spectrum is not None):
-            raise ParameterError(f'history and spectrum are for purpose "spectrum" only. Got purpose {purpose!r}.')
-        learnt = () if released is None else (released.value, shift_of(released.certificate))
+            raise ParameterError(
+                f'history and spectrum are for purpose "spectrum" only. Got purpose {purpose!r}.'
+            )
+        learnt = (
+            () if released is None else (released.value, shift_of(released.certificate))
+        )
         found = design_stream(request, *learnt)
-        certificate = None if released is None else released.certificate
-        return cls(design=found, account=account, generator=generator, spectrum=certificate)
+        if released is None:
+            certificate = None
+        else:
+            certificate = released.certificate
+        return cls(
+            design=found, account=account, generator=generator, spectrum=certificate
+        )
 
-    def plan(self, *, typical_kw: float = 1.0, repeated_events: int = REPEATED_EVENTS) -> StreamPlan:
+    def plan(
+        self, *, typical_kw: float = 1.0, repeated_events: int = REPEATED_EVENTS
+    ) -> StreamPlan:
         """Noise, energy errors and what they are good for, against a public typical load; nothing is spent.
 
         Good for shape: an hour's mean is known to within the typical load. Good for daily energy: to within a quarter;
         for monthly energy: to within a tenth. `compared` holds the same for every purpose that this promise allows.
         """
         own = self.design_
-        alike = [own if purpose == own.purpose else _alike(own, purpose) for purpose in PURPOSES]
-        found = {d.purpose: figures(d, typical_kw, repeated_events) for d in alike if d is not None}
+        alike = [
+            own if purpose == own.purpose else _alike(own, purpose)
+            for purpose in PURPOSES
+        ]
+        found = {
+            d.purpose: figures(d, typical_kw, repeated_events)
+            for d in alike
+            if d is not None
+        }
         return replace(found[own.purpose], compared=tuple(found.values()))
 
     def open(self) -> Certificate:
@@ -192,20 +234,32 @@ class MeterStream(Continued):
             raise AssumptionError(
                 f"the certificate covers {self.design_.sample_limit} readings, not more. Design a new stream."
             )
-        outputs = self._push(values) if self.is_open else self._open_with(values)
-        return like(readings, outputs) if library_of(readings) and values.ndim == 1 else outputs
+        if self.is_open:
+            outputs = self._push(values)
+        else:
+            outputs = self._open_with(values)
+        if library_of(readings) and values.ndim == 1:
+            return like(readings, outputs)
+        return outputs
 
     def _values(self, readings: Any, order: Sequence[str]) -> Floats:
         """One value per reading."""
         readings = ordered_vector("readings", readings, order)
         values = readings_array("readings", readings).astype(np.float64)
         if values.ndim != 1:
-            raise ParameterError(f"readings must be one vector. Got {values.ndim} axes.")
+            raise ParameterError(
+                f"readings must be one vector. Got {values.ndim} axes."
+            )
         return values
 
     def _steps(self, values: Floats) -> Integers:
         """What is released with noise, on the lattice."""
-        return to_steps(values, self.design_.filter.input_grid, *self.design_.limits, self.design_.substitute)
+        return to_steps(
+            values,
+            self.design_.filter.input_grid,
+            *self.design_.limits,
+            self.design_.substitute,
+        )
 
     def _open_with(self, first: Floats) -> Floats:
         """The first block is drawn inside the transaction, like every other release."""
@@ -215,15 +269,22 @@ class MeterStream(Continued):
             self._start()
             return self._push(first)
 
-        plan = stream_plan(self.design_, self.spectrum_, REPEATED_EVENTS, self.released_as)
-        return self._publish(plan, make, whole=False).value  # the certificate is that of all blocks
+        plan = stream_plan(
+            self.design_, self.spectrum_, REPEATED_EVENTS, self.released_as
+        )
+        return self._publish(
+            plan, make, whole=False
+        ).value  # the certificate is that of all blocks
 
     def _push(self, values: Floats) -> Floats:
         self._check_process()
         steps = self._steps(values)
-        outputs, source = [np.empty(0, np.int64)], self._source
+        outputs = [np.empty(0, np.int64)]
+        source = self._source
         self._claim_state()
-        for part in self._registers.cuts(self._index, steps):  # a register draws between two readings, block or not
+        for part in self._registers.cuts(
+            self._index, steps
+        ):  # a register draws between two readings, block or not
             if self.design_.readings:
                 outputs.append(self._bank.push(part[:, None], source)[0][:, 0])
             self._index += part.size
@@ -234,9 +295,16 @@ class MeterStream(Continued):
 
     def noisy_sums(self) -> list[NoisySum]:
         """The released registers as the receiver's smoother (`gaussveil.smooth`) takes them, in kW times readings."""
-        deviation = {register.name: register.noise_sd for register in self.design_.registers}
+        deviation = {
+            register.name: register.noise_sd for register in self.design_.registers
+        }
         return [
-            NoisySum(first=e.first, samples=e.samples, total=e.kwh / self.design_.sample_period, sd=deviation[e.name])
+            NoisySum(
+                first=e.first,
+                samples=e.samples,
+                total=e.kwh / self.design_.sample_period,
+                sd=deviation[e.name],
+            )
             for e in self.energies
         ]
 
@@ -271,7 +339,9 @@ class MeterStream(Continued):
             "index": self._index,
             "outputs": self.outputs,
             "open": None,
-            "account": None if self.account is None else [self.account.ledger, self.account.name],
+            "account": None
+            if self.account is None
+            else [self.account.ledger, self.account.name],
         }
         if self.is_open:
             record["open"] = {
@@ -284,16 +354,26 @@ class MeterStream(Continued):
         return record
 
     @classmethod
-    def from_record(cls, record: Any, name: str = "of a file", *, generator: Generator | None = None) -> Self:
+    def from_record(
+        cls, record: Any, name: str = "of a file", *, generator: Generator | None = None
+    ) -> Self:
         """Inverse of `to_record`; the record may come from anybody."""
         try:
             if record["format"] != FORMAT or record["version"] != VERSION:
                 raise FormatError(f"{name} is not a meter stream of version {VERSION}")
-            spectrum = None if record["spectrum"] is None else Certificate.from_dict(record["spectrum"])
-            account = None if record["account"] is None else Account(*record["account"])
+            if record["spectrum"] is None:
+                spectrum = None
+            else:
+                spectrum = Certificate.from_dict(record["spectrum"])
+            if record["account"] is None:
+                account = None
+            else:
+                account = Account(*record["account"])
             design = design_from_dict(record["design"])
             check_hides(design)
-            made = cls(design=design, account=account, generator=generator, spectrum=spectrum)
+            made = cls(
+                design=design, account=account, generator=generator, spectrum=spectrum
+            )
             made._index = int(record["index"])
             made.outputs = list(map(float, record.get("outputs", [])))
             if record["open"] is not None:
@@ -302,20 +382,32 @@ class MeterStream(Continued):
                 check_paid(made.design_, made.certificate_, cls.mechanism)
                 bank.states[:, 0] = record["open"]["states"]
                 bank.past[:, 0] = record["open"]["past"]
-                made._registers.sums = [None if one is None else int(one) for one in record["open"]["sums"]]
-                made._registers.remainders = list(map(float, record["open"].get("remainders", [])))
+                made._registers.sums = [
+                    None if one is None else int(one) for one in record["open"]["sums"]
+                ]
+                made._registers.remainders = list(
+                    map(float, record["open"].get("remainders", []))
+                )
             return made
-        except FormatError:  # says itself what is wrong, and quotes nothing of the state
+        except (
+            FormatError
+        ):  # says itself what is wrong, and quotes nothing of the state
             raise
         except (ValueError, KeyError, TypeError) as error:
-            raise FormatError(f"the meter stream {name} cannot be read: {type(error).__name__}") from error
+            raise FormatError(
+                f"the meter stream {name} cannot be read: {type(error).__name__}"
+            ) from error
 
     def __sklearn_clone__(self) -> MeterStream:
         return self.__reduce__()[0]()
 
     def __reduce__(self) -> tuple[Callable[[], MeterStream], tuple[()]]:
         # A copy is a new stream with its own debit: two continuations of one noise would cancel it.
-        given: dict[str, Any] = {"design": self.design_, "account": self.account, "generator": self.generator}
+        given: dict[str, Any] = {
+            "design": self.design_,
+            "account": self.account,
+            "generator": self.generator,
+        }
         return partial(type(self), spectrum=self.spectrum_, **given), ()
 
 

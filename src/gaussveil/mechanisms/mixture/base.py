@@ -45,7 +45,10 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         Every refusal comes before the debit and depends on public knowledge only: types, columns, parameters.
         """
         records = self._records(X, y)
-        label = records.label if isinstance(y, str) else getattr(y, "name", None)
+        if isinstance(y, str):
+            label = records.label
+        else:
+            label = getattr(y, "name", None)
         plan, draw = self._design(records)
 
         def draw_model() -> MixtureModel:
@@ -60,7 +63,11 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         release = self._publish(plan, draw_model, read=X)
         self.model_ = replace(release.value, certificate=release.certificate)
         self.certificate_ = release.certificate
-        self.weights_, self.means_, self.covariances_ = self.model_.weights, self.model_.means, self.model_.covariances
+        self.weights_, self.means_, self.covariances_ = (
+            self.model_.weights,
+            self.model_.means,
+            self.model_.covariances,
+        )
         self.classes_ = np.array(records.classes)
         self.n_features_in_ = len(records.columns)
         self._library = library_of(X)
@@ -73,16 +80,31 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         return self._design(self._records(X, y))[0]
 
     def _said(
-        self, records: ClassedRecords, charge: Charge, adjacency: Adjacency, assumptions: Sequence[str], **known: object
+        self,
+        records: ClassedRecords,
+        charge: Charge,
+        adjacency: Adjacency,
+        assumptions: Sequence[str],
+        **known: object,
     ) -> Plan:
         """A plan in the words that all mixtures share."""
-        where = "stated by the caller" if records.classes_declared else "those present in the data, declared public"
+        if records.classes_declared:
+            where = "stated by the caller"
+        else:
+            where = "those present in the data, declared public"
         return Plan(
             charge=charge,
             released=f"Gaussian mixture of {len(records.classes)} classes in {len(records.columns)} columns",
             adjacency=adjacency,
-            assumptions=(f"the list of classes is public knowledge ({where})", *assumptions),
-            parameters={"classes": [str(name) for name in records.classes], "columns": list(records.columns), **known},
+            assumptions=(
+                f"the list of classes is public knowledge ({where})",
+                *assumptions,
+            ),
+            parameters={
+                "classes": [str(name) for name in records.classes],
+                "columns": list(records.columns),
+                **known,
+            },
         )
 
     def diagnose(self, X: Any, y: Any, held_out: Any = None) -> PrivateDiagnostics:
@@ -90,11 +112,20 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         check_is_fitted(self, "model_")
         named = hasattr(X, "columns") or hasattr(X, "schema")
         columns = self.columns or (list(self.model_.columns) if named else None)
-        rows, codes = read_records(X, y, classes=self.model_.classes, columns=columns).features_and_codes()
+        rows, codes = read_records(
+            X, y, classes=self.model_.classes, columns=columns
+        ).features_and_codes()
         known = codes >= 0  # complete records alone
-        return _diagnosed(self.model_, rows[known], codes[known], None if held_out is None else self._rows(held_out))
+        return _diagnosed(
+            self.model_,
+            rows[known],
+            codes[known],
+            None if held_out is None else self._rows(held_out),
+        )
 
-    def sample(self, n_samples: int = 1, random_state: int | None = None) -> tuple[Any, Any]:
+    def sample(
+        self, n_samples: int = 1, random_state: int | None = None
+    ) -> tuple[Any, Any]:
         """Synthetic rows and their classes; free, being post-processing.
 
         Two arrays; after a fit to a pandas or polars frame, a frame with the same columns and a series of classes.
@@ -104,7 +135,9 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         if not self._library:
             return rows, self.classes_[index]
         columns = dict(zip(self.model_.columns, rows.T))
-        return frame(self._library, columns), series(self._library, self.model_.label, self.classes_[index])
+        return frame(self._library, columns), series(
+            self._library, self.model_.label, self.classes_[index]
+        )
 
     def score_samples(self, X: Any) -> Floats:
         """Log density of every row under the released mixture, of its known columns where some are missing."""
@@ -131,7 +164,11 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         check_is_fitted(self, "model_")
         if self.columns is not None and hasattr(X, "columns"):
             X = X[list(self.columns)]
-        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan"))
+        return np.asarray(
+            validate_data(
+                self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan"
+            )
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -140,10 +177,14 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         return tags
 
 
-def _diagnosed(model: MixtureModel, rows: Floats, codes: Integers, held_out: Floats | None) -> PrivateDiagnostics:
+def _diagnosed(
+    model: MixtureModel, rows: Floats, codes: Integers, held_out: Floats | None
+) -> PrivateDiagnostics:
     """Both divergences against the fit without privacy, held-out likelihood, weights."""
     counts = np.bincount(codes, minlength=len(model.classes))
-    there = back = math.inf  # a class with fewer records than columns has no density to compare with
+    there = back = (
+        math.inf
+    )  # a class with fewer records than columns has no density to compare with
     fitted = None
     if counts.min() > rows.shape[1]:
         try:
@@ -151,14 +192,19 @@ def _diagnosed(model: MixtureModel, rows: Floats, codes: Integers, held_out: Flo
         except InputError:  # some class lies in a subspace
             fitted = None
     if fitted is not None:
-        there, back = model.joint_divergence(fitted), fitted.joint_divergence(model)
+        there = model.joint_divergence(fitted)
+        back = fitted.joint_divergence(model)
     return PrivateDiagnostics(
         released_fitted=there,
         fitted_released=back,
         weights_error=float(np.abs(model.weights - counts / max(len(rows), 1)).sum()),
         log_likelihood=float(model.log_density(rows).mean()) if len(rows) else math.nan,
-        held_out_log_likelihood=None if held_out is None else float(model.log_density(held_out).mean()),
+        held_out_log_likelihood=None
+        if held_out is None
+        else float(model.log_density(held_out).mean()),
         held_out_log_likelihood_fitted=(
-            None if held_out is None or fitted is None else float(fitted.log_density(held_out).mean())
+            None
+            if held_out is None or fitted is None
+            else float(fitted.log_density(held_out).mean())
         ),
     )

@@ -16,29 +16,51 @@ import numpy as np
 
 from gaussveil.calibration import noise_scales
 from gaussveil.postprocessing.class_guess import NoiseScales
-from gaussveil.postprocessing.clipped_moments import mean_gain, radius_from_quantile, shape_gain
+from gaussveil.postprocessing.clipped_moments import (
+    mean_gain,
+    radius_from_quantile,
+    shape_gain,
+)
 from gaussveil.typing import Floats
 
 FEW = (0.33, 0.06, 0.27, 0.34)  # centres, radii, two refinements
 MANY = (0.18, 0.03, 0.12, 0.14, 0.18, 0.35)  # centres, radii, four refinements
 FIRST_SHARE = 0.25  # of the centres, where their counts must tell the size
-TILT_ONE = (-0.8, 0.0, -0.2, 0.4)  # of a single class: powers for centres, radii, refinements but the last, the last
+TILT_ONE = (
+    -0.8,
+    0.0,
+    -0.2,
+    0.4,
+)  # of a single class: powers for centres, radii, refinements but the last, the last
 RECORDS_PER_MOMENT = 2.5
-MOST_CLUSTERS, MOST_ROWS_PER_UNIT = 8, 4  # that a rule chooses
+# that a rule chooses
+MOST_CLUSTERS = 8
+MOST_ROWS_PER_UNIT = 4
 SAMPLING_PART = 0.05  # of the noise's variance that a sampling error may have
-CAPS = {2: (0.90, 0.99), 4: (0.90, 0.93, 0.96, 0.99)}  # largest share left unclipped, per refinement
-EARLY_FLOOR, LAST_FLOOR = 0.55, 0.5  # smallest share of a class that a refinement leaves unclipped
+CAPS = {
+    2: (0.90, 0.99),
+    4: (0.90, 0.93, 0.96, 0.99),
+}  # largest share left unclipped, per refinement
+# smallest share of a class that a refinement leaves unclipped
+EARLY_FLOOR = 0.55
+LAST_FLOOR = 0.5
 RADIUS_BINS = 14
 INNER_BALL = 0.7  # of the public radius: where noise outweighs it, sums of shortened records tell more
 
 
-def centre_scales(mean_shift: float, radius: float, dimension: int) -> tuple[float, float]:
+def centre_scales(
+    mean_shift: float, radius: float, dimension: int
+) -> tuple[float, float]:
     """Noise of counts and of sums in a ball, as if centres lay halfway between its middle and its surface."""
-    count, total = noise_scales(mean_shift, np.array([radius**2 / 4, dimension]), np.array([1.0, radius**2]))
+    count, total = noise_scales(
+        mean_shift, np.array([radius**2 / 4, dimension]), np.array([1.0, radius**2])
+    )
     return float(count), float(total)
 
 
-def _refinement_weights(dimension: int, mean_gain: float, shape_gain: float) -> tuple[Floats, Floats]:
+def _refinement_weights(
+    dimension: int, mean_gain: float, shape_gain: float
+) -> tuple[Floats, Floats]:
     """What unit variances in count, sum and shape add to the divergence of a class, and their squared sensitivities."""
     d = dimension
     shape_weight = max(d * (d + 1) / 2 - 1, 0.25) / (4 * shape_gain**2)
@@ -49,21 +71,32 @@ def _refinement_weights(dimension: int, mean_gain: float, shape_gain: float) -> 
 
 def _gains(mass: Floats | float, dimension: int) -> tuple[float, float]:
     rho = radius_from_quantile(mass, dimension)
-    return float(mean_gain(rho, np.ones(()), dimension)), float(shape_gain(rho, np.ones(()), dimension))
+    return float(mean_gain(rho, np.ones(()), dimension)), float(
+        shape_gain(rho, np.ones(()), dimension)
+    )
 
 
 class RefinementScales(NoiseScales):
     """How a refinement's share of the budget becomes noise, and what one record can lose in it."""
 
     @classmethod
-    def split(cls, mean_shift: float, dimension: int, mean_gain: float, shape_gain: float) -> RefinementScales:
+    def split(
+        cls, mean_shift: float, dimension: int, mean_gain: float, shape_gain: float
+    ) -> RefinementScales:
         """Divide a stage. The slack is free: one record's loss is convex in |z|^2 and equal at both of its ends."""
         d = dimension
         weights, sensitivities = _refinement_weights(d, mean_gain, shape_gain)
-        used = slice(None) if d > 1 else slice(2)
+        if d > 1:
+            used = slice(None)
+        else:
+            used = slice(2)
         scales = noise_scales(mean_shift, weights[used], sensitivities[used])
-        count, total = float(scales[0]), float(scales[1])
-        shape = float(scales[2]) if d > 1 else 1.0
+        count = float(scales[0])
+        total = float(scales[1])
+        if d > 1:
+            shape = float(scales[2])
+        else:
+            shape = 1.0
         slack = 1 / math.sqrt(1 / total**2 + (1 - 1 / d) / shape**2)
         return cls(count, total, shape, slack)
 
@@ -77,7 +110,10 @@ class RefinementScales(NoiseScales):
         d = dimension
         covariance = np.full((d + 1, d + 1), self.count**2 / d)
         covariance[0, 0] = self.count**2
-        traceless = self.shape**2 * (np.eye(d) - 1 / d) if d > 1 else np.zeros((1, 1))
+        if d > 1:
+            traceless = self.shape**2 * (np.eye(d) - 1 / d)
+        else:
+            traceless = np.zeros((1, 1))
         covariance[1:, 1:] = traceless + (self.count**2 + self.slack**2) / d**2
         return covariance
 
@@ -119,12 +155,20 @@ def inner_mass(strength: Floats | float, floor: float, cap: float) -> Floats:
 
 def centre_radius(strength: float, radius: float) -> float:
     """Radius of the ball that the first sums are clipped to: smaller than the public one where noise rules."""
-    return radius * float(np.clip(INNER_BALL + 0.1 * math.log2(strength / 50), INNER_BALL, 1.0))
+    return radius * float(
+        np.clip(INNER_BALL + 0.1 * math.log2(strength / 50), INNER_BALL, 1.0)
+    )
 
 
 def classes_for(size: float, mean_shift: float, dimension: int) -> int:
     """How many clusters to look for: as many as have enough records each for a shape of their own, one at least."""
-    return int(np.clip(2 * size * mean_shift / (RECORDS_PER_MOMENT * dimension * (dimension + 1)), 1, MOST_CLUSTERS))
+    return int(
+        np.clip(
+            2 * size * mean_shift / (RECORDS_PER_MOMENT * dimension * (dimension + 1)),
+            1,
+            MOST_CLUSTERS,
+        )
+    )
 
 
 def rows_per_unit_for(units: float, mean_shift: float, dimension: int) -> int:
@@ -145,7 +189,9 @@ def _tilted(shares: Sequence[float], dimension: int) -> tuple[float, ...]:
     """
 
     def cost(columns: int) -> float:
-        weights, sensitivities = _refinement_weights(columns, *_gains(CAPS[2][0], columns))
+        weights, sensitivities = _refinement_weights(
+            columns, *_gains(CAPS[2][0], columns)
+        )
         return float(np.sum(np.sqrt(weights * sensitivities)) ** 2) / columns
 
     centre, radii, early, last = TILT_ONE
@@ -169,20 +215,40 @@ def stage_budget(
     """
     strength = records_per_class(size, mean_shift, classes)
     many = 2 * strength / (dimension * (dimension + 1)) >= RECORDS_PER_MOMENT
-    shares: tuple[float, ...] = MANY if many else FEW
+    shares: tuple[float, ...]
+    if many:
+        shares = MANY
+    else:
+        shares = FEW
     if given is not None:
         shares = tuple(given)
     elif classes == 1:
         shares = _tilted(shares, dimension)
     if first is not None:
-        shares = (first, *((1 - first) * share / sum(shares[1:]) for share in shares[1:]))
-    quantile = float(np.clip(0.5 + 0.1 * math.log2(strength / 50), 0.5, 0.8)) if many else 0.5
+        shares = (
+            first,
+            *((1 - first) * share / sum(shares[1:]) for share in shares[1:]),
+        )
+    if many:
+        quantile = float(np.clip(0.5 + 0.1 * math.log2(strength / 50), 0.5, 0.8))
+    else:
+        quantile = 0.5
     centres, radii, *refinements = (math.sqrt(share) * mean_shift for share in shares)
     caps = CAPS[len(refinements)]
     floors = (*[EARLY_FLOOR] * (len(caps) - 1), LAST_FLOOR)
     split = []
     for shift, floor, cap in zip(refinements, floors, caps):
-        split.append(RefinementScales.split(shift, dimension, *_gains(inner_mass(strength, floor, cap), dimension)))
+        split.append(
+            RefinementScales.split(
+                shift, dimension, *_gains(inner_mass(strength, floor, cap), dimension)
+            )
+        )
     inner = centre_radius(strength, radius)
-    count, total = centre_scales(centres, inner, dimension) if centres > 0 else (math.inf, math.inf)
-    return StageBudget(inner, count, total, 1 / radii, quantile, tuple(split), floors, caps)
+    count, total = (
+        centre_scales(centres, inner, dimension)
+        if centres > 0
+        else (math.inf, math.inf)
+    )
+    return StageBudget(
+        inner, count, total, 1 / radii, quantile, tuple(split), floors, caps
+    )

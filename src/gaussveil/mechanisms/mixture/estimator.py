@@ -28,10 +28,21 @@ from gaussveil.accounting import Adjacency, Charge
 from gaussveil.calibration import mean_shift_for
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.mixture.base import Draw, MixtureEstimator
-from gaussveil.mechanisms.mixture.budget import CAPS, classes_for, rows_per_unit_for, stage_budget
+from gaussveil.mechanisms.mixture.budget import (
+    CAPS,
+    classes_for,
+    rows_per_unit_for,
+    stage_budget,
+)
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
 from gaussveil.mechanisms.mixture.records import ClassedRecords, read_records
-from gaussveil.mechanisms.mixture.stages import Surroundings, allowed_shift, for_stages, sampler_error, staged
+from gaussveil.mechanisms.mixture.stages import (
+    Surroundings,
+    allowed_shift,
+    for_stages,
+    sampler_error,
+    staged,
+)
 from gaussveil.mechanisms.release_path import Plan
 from gaussveil.postprocessing.mixture_model import Parameters
 from gaussveil.spectrum import GaussianPair
@@ -88,16 +99,33 @@ class PrivateGaussianMixture(MixtureEstimator):
     rows_per_unit: int | str | None = None
 
     def _records(self, X: Any, y: Any) -> ClassedRecords:
-        chosen: dict[str, Any] = {"classes": self.classes, "rows_per_unit": self.rows_per_unit}
-        rules = [name for name, value in chosen.items() if isinstance(value, str) and value == "auto"]
+        chosen: dict[str, Any] = {
+            "classes": self.classes,
+            "rows_per_unit": self.rows_per_unit,
+        }
+        rules = [
+            name
+            for name, value in chosen.items()
+            if isinstance(value, str) and value == "auto"
+        ]
         if rules:
             size = checks.whole("nominal_size", self.nominal_size)
             shift = mean_shift_for(self.promise.epsilon, self.promise.delta)
-            found = read_records(X, y, columns=self.columns, unit=self.unit, **chosen | dict.fromkeys(rules, 1))
+            found = read_records(
+                X,
+                y,
+                columns=self.columns,
+                unit=self.unit,
+                **chosen | dict.fromkeys(rules, 1),
+            )
             if "classes" in rules:
-                chosen["classes"] = classes_for(size, shift / found.source.rows_per_unit, len(found.columns))
+                chosen["classes"] = classes_for(
+                    size, shift / found.source.rows_per_unit, len(found.columns)
+                )
             if "rows_per_unit" in rules:
-                chosen["rows_per_unit"] = rows_per_unit_for(size, shift, len(found.columns))
+                chosen["rows_per_unit"] = rows_per_unit_for(
+                    size, shift, len(found.columns)
+                )
         return read_records(X, y, columns=self.columns, unit=self.unit, **chosen)
 
     def _size(self, rows_per_unit: int) -> int | None:
@@ -105,13 +133,17 @@ class PrivateGaussianMixture(MixtureEstimator):
         if self.nominal_size is None:
             return None
         size = checks.whole("nominal_size", self.nominal_size)
-        return size * rows_per_unit if self.rows_per_unit == "auto" else size
+        if self.rows_per_unit == "auto":
+            return size * rows_per_unit
+        return size
 
     def _shares(self) -> tuple[float, ...] | None:
         if self.shares is None:
             return None
         given = tuple(checks.positive("shares", share) for share in self.shares)
-        if len(given) not in (2 + few for few in CAPS) or not math.isclose(sum(given), 1.0, abs_tol=1e-6):
+        if len(given) not in (2 + few for few in CAPS) or not math.isclose(
+            sum(given), 1.0, abs_tol=1e-6
+        ):
             raise ParameterError(
                 "shares must be positive and add up to 1: centres, radii, and two or four refinements. "
                 f"Got {len(given)} that add up to {sum(given):g}."
@@ -126,17 +158,36 @@ class PrivateGaussianMixture(MixtureEstimator):
         size, shares = self._size(rows), self._shares()
         labelled = "labels are part of a record and were not computed from other private records"
         noise = {}
-        if size is not None and (records.group is not None or classes == 1):  # known before the first pass
-            stages = stage_budget(size, for_stages(mean_shift / rows), classes, dimension, radius, None, shares)
+        if size is not None and (
+            records.group is not None or classes == 1
+        ):  # known before the first pass
+            stages = stage_budget(
+                size,
+                for_stages(mean_shift / rows),
+                classes,
+                dimension,
+                radius,
+                None,
+                shares,
+            )
             noise = {"noise": stages.describe()}
         plan = self._said(
             records,
-            Charge(GaussianPair.mean_shift(mean_shift), sampler_error=sampler_error(classes, dimension)),
+            Charge(
+                GaussianPair.mean_shift(mean_shift),
+                sampler_error=sampler_error(classes, dimension),
+            ),
             Adjacency.add_remove(unit),
             (
                 "the ball that records are clipped to, the nominal size, columns and types are public knowledge",
-                labelled if records.label is not None else "classes are clusters found inside the budget",
-                *((f"at most {rows} rows of each {unit} are used",) if records.source.view.unit else ()),
+                labelled
+                if records.label is not None
+                else "classes are clusters found inside the budget",
+                *(
+                    (f"at most {rows} rows of each {unit} are used",)
+                    if records.source.view.unit
+                    else ()
+                ),
             ),
             radius=radius,
             centre=middle.tolist(),
@@ -148,17 +199,38 @@ class PrivateGaussianMixture(MixtureEstimator):
         )
 
         def draw() -> Parameters:
-            groups = classes if records.group else 1
+            if records.group:
+                groups = classes
+            else:
+                groups = 1
             passes = PrivatePasses(
-                records.source, records.columns, records.group, groups, rows, rows, mean_shift, self.generator, self.log
+                records.source,
+                records.columns,
+                records.group,
+                groups,
+                rows,
+                rows,
+                mean_shift,
+                self.generator,
+                self.log,
             )
-            return staged(passes, classes, Surroundings(radius, middle, size, shares), mean_shift / rows).parameters
+            return staged(
+                passes,
+                classes,
+                Surroundings(radius, middle, size, shares),
+                mean_shift / rows,
+            ).parameters
 
         return plan, draw
 
     def _ball(self, dimension: int) -> tuple[float, Floats]:
         radius = checks.real("radius", self.radius, "[1e-60, 1e60]")
-        middle = np.zeros(dimension) if self.centre is None else np.asarray(self.centre, dtype=np.float64)
+        if self.centre is None:
+            middle = np.zeros(dimension)
+        else:
+            middle = np.asarray(self.centre, dtype=np.float64)
         if middle.shape != (dimension,) or not np.isfinite(middle).all():
-            raise ParameterError(f"centre must hold {dimension} finite numbers. Got shape {middle.shape}.")
+            raise ParameterError(
+                f"centre must hold {dimension} finite numbers. Got shape {middle.shape}."
+            )
         return radius, middle

@@ -42,46 +42,77 @@ class PrivatePasses(NoisySums):
         return len(self.columns)
 
     def counts_and_sums(
-        self, middle: Floats, radius: float, scales: tuple[float, float], linear: Floats | None = None
+        self,
+        middle: Floats,
+        radius: float,
+        scales: tuple[float, float],
+        linear: Floats | None = None,
     ) -> tuple[Floats, Floats]:
         """Counts, and sums of x - middle (or its image under one linear map) clipped to the ball of this radius."""
         self._spend(1 / scales[0] ** 2 + (radius / scales[1]) ** 2)
         d = self.dimension
-        maps = None if linear is None else np.broadcast_to(linear, (self.groups, d, d))
+        if linear is None:
+            maps = None
+        else:
+            maps = np.broadcast_to(linear, (self.groups, d, d))
         affine = Affine(np.broadcast_to(middle, (self.groups, d)), maps)
         statistic = Moments(clip=radius, affine=affine, second=False)
-        sums = self.source.aggregate(statistic, columns=self.columns, group=self.group, log=self.log)
+        sums = self.source.aggregate(
+            statistic, columns=self.columns, group=self.group, log=self.log
+        )
         return self._noisy(scales[0], sums.count), self._noisy(scales[1], sums.total)
 
     def distances(self, centres: Floats, edges: Floats, scale: float) -> Floats:
         """Histogram of |x - centre of its class|."""
         self._spend(1 / scale**2)
-        statistic = Histogram(edges=tuple(edges.tolist()), distance=True, affine=Affine(centres))
+        statistic = Histogram(
+            edges=tuple(edges.tolist()), distance=True, affine=Affine(centres)
+        )
         return self._noisy(
-            scale, self.source.aggregate(statistic, columns=self.columns, group=self.group, log=self.log)
+            scale,
+            self.source.aggregate(
+                statistic, columns=self.columns, group=self.group, log=self.log
+            ),
         )
 
-    def refinement(self, means: Floats, maps: Floats, scales: RefinementScales) -> RefinedSums:
+    def refinement(
+        self, means: Floats, maps: Floats, scales: RefinementScales
+    ) -> RefinedSums:
         """Moments of z = maps (x - means), clipped to the unit ball."""
         self._spend(scales.squared_loss(self.dimension))
         statistic = Moments(clip=1.0, affine=Affine(means, maps), bits=PRODUCT_BITS)
-        sums = self.source.aggregate(statistic, columns=self.columns, group=self.group, log=self.log)
+        sums = self.source.aggregate(
+            statistic, columns=self.columns, group=self.group, log=self.log
+        )
         assert sums.second is not None
         d = self.dimension
-        limbs, unit = sums.second.limbs, sums.second.unit
+        limbs = sums.second.limbs
+        unit = sums.second.unit
         places = np.arange(d)
         above, below = np.triu_indices(d, 1)
         total = self._noisy(scales.total, sums.total)
         shape = np.zeros((self.groups, d, d))
         if d > 1:  # an off-diagonal entry stands twice in the matrix: half the variance
-            off = self._noisy(scales.shape / math.sqrt(2), ExactSum(limbs[:, :, above, below], unit))
+            off = self._noisy(
+                scales.shape / math.sqrt(2), ExactSum(limbs[:, :, above, below], unit)
+            )
             shape[:, above, below] = shape[:, below, above] = off
         diagonals = ExactSum(limbs[:, :, places, places], unit)
         joint = scales.count_and_diagonal(d)
         counted = self._noisy(joint, sums.count, diagonals)
-        count, diagonal = counted[:, 0], counted[:, 1:]
+        count = counted[:, 0]
+        diagonal = counted[:, 1:]
         shape[:, places, places] = diagonal - diagonal.mean(axis=1, keepdims=True)
-        return RefinedSums(count, total, shape, count - diagonal.sum(axis=1), scales, means, maps, joint)
+        return RefinedSums(
+            count,
+            total,
+            shape,
+            count - diagonal.sum(axis=1),
+            scales,
+            means,
+            maps,
+            joint,
+        )
 
     def with_nearest(self, centres: Floats) -> None:
         """From now on a record's class is the nearest of these released centres."""
@@ -94,6 +125,9 @@ class PrivatePasses(NoisySums):
     def _noisy(self, noise_scale: float | Floats, *sums: ExactSum) -> Floats:
         """Sums side by side per class, plus noise."""
         width = sum(math.prod(one.shape[1:]) for one in sums)
-        shape = sums[0].shape if len(sums) == 1 else (self.groups, width)
+        if len(sums) == 1:
+            shape = sums[0].shape
+        else:
+            shape = (self.groups, width)
         reached = min(self.classes_per_unit, self.groups) * width
         return self.noisy(noise_design(noise_scale, shape, reached), *sums)

@@ -37,7 +37,9 @@ class ClassedRecords:
     @property
     def group(self) -> Labels | None:
         """How records are grouped, where they have labels."""
-        return None if self.label is None else Labels(self.label, self.classes)
+        if self.label is None:
+            return None
+        return Labels(self.label, self.classes)
 
     def features_and_codes(self) -> tuple[Floats, Integers]:
         """Records with complete features, and the indices of their classes, -1 where a label is none of them."""
@@ -45,9 +47,15 @@ class ClassedRecords:
             raise ParameterError("requires y to be passed, but the target y is None.")
         reader = Reader(self.columns, self.group)
         reader.check(self.source.schema)
-        rows, codes = [np.empty((len(self.columns), 0))], [np.empty(0, dtype=np.int64)]
+        rows = [np.empty((len(self.columns), 0))]
+        codes = [np.empty(0, dtype=np.int64)]
         for batch in self.source.batches(reader.needed):
-            values = np.stack([numbers(batch.column(name)).astype(np.float64) for name in self.columns])
+            values = np.stack(
+                [
+                    numbers(batch.column(name)).astype(np.float64)
+                    for name in self.columns
+                ]
+            )
             finite = np.isfinite(values).all(axis=0)
             rows.append(values[:, finite])
             codes.append(self.group.codes(batch.column(self.group.column))[finite])
@@ -68,40 +76,71 @@ def read_records(
     `labels` is an array beside the data, the name of a column, or None. `unit` may be an array beside the data too.
     """
     if hasattr(data, "toarray"):
-        raise SchemaError("sparse input is not supported: pass a dense array, a frame or a Source.")
+        raise SchemaError(
+            "sparse input is not supported: pass a dense array, a frame or a Source."
+        )
     data = _plain_array(data)
-    beside = None if labels is None or isinstance(labels, str) else _label_array(labels, classes)
+    if labels is None or isinstance(labels, str):
+        beside = None
+    else:
+        beside = _label_array(labels, classes)
     bound = Unit.of(unit, rows_per_unit)
     source = as_source(data, label=beside)
-    source = source if bound is None else bound.beside(source)
-    label = "label" if beside is not None else labels
-    names, protected = source.schema.names, source.view.unit if bound is None else bound.column
+    if bound is not None:
+        source = bound.beside(source)
+    if beside is not None:
+        label = "label"
+    else:
+        label = labels
+    names = source.schema.names
+    if bound is None:
+        protected = source.view.unit
+    else:
+        protected = bound.column
     aside = [name for name in (label, protected) if name is not None]
     features = tuple(columns or (name for name in names if name not in aside))
     if not features:
-        raise ShapeError("X has 0 feature(s) (shape=(, 0)) while a minimum of 1 is required.")
+        raise ShapeError(
+            "X has 0 feature(s) (shape=(, 0)) while a minimum of 1 is required."
+        )
     require_columns(source.schema, [*features, *aside])
     require_numbers(source.schema, features)
     public, declared = _public_classes(classes, beside, label)
-    if source.view.unit is None and source.view.rate is None:  # else rows were chosen already, by all columns
-        source = source.select([*features, *(name for name in aside if name not in features)])
+    if (
+        source.view.unit is None and source.view.rate is None
+    ):  # else rows were chosen already, by all columns
+        source = source.select(
+            [*features, *(name for name in aside if name not in features)]
+        )
     if bound is not None:
         source = source.bounded(bound.column, bound.rows)
     records = ClassedRecords(source, features, label, public, declared)
     if records.group is not None:
-        records.group.value_set(source.schema.field(records.group.column).type)  # refuses labels of another type
+        records.group.value_set(
+            source.schema.field(records.group.column).type
+        )  # refuses labels of another type
     return records
 
 
-def classes_from_words(schema: pa.Schema, label: str, words: Sequence[str]) -> list[Any]:
+def classes_from_words(
+    schema: pa.Schema, label: str, words: Sequence[str]
+) -> list[Any]:
     """Declared classes, written as text, in the label column's own type."""
     if label not in schema.names:
-        raise SchemaError(f"column {label!r} is missing; the table has {', '.join(schema.names)}.")
+        raise SchemaError(
+            f"column {label!r} is missing; the table has {', '.join(schema.names)}."
+        )
     kind = schema.field(label).type
     try:
-        found: list[Any] = pa.array(words).cast(kind.value_type if pa.types.is_dictionary(kind) else kind).to_pylist()
+        found: list[Any] = (
+            pa.array(words)
+            .cast(kind.value_type if pa.types.is_dictionary(kind) else kind)
+            .to_pylist()
+        )
     except pa.ArrowException:
-        raise SchemaError(f"the classes cannot be read as {kind}, the type of column {label!r}") from None
+        raise SchemaError(
+            f"the classes cannot be read as {kind}, the type of column {label!r}"
+        ) from None
     return found
 
 
@@ -110,34 +149,62 @@ def _plain_array(data: Any) -> Any:
     if isinstance(data, Source) or hasattr(data, "__arrow_c_stream__"):
         return data
     array = uncoerced(data)
-    if array.dtype == object and array.ndim == 1 and any(isinstance(row, list | tuple) for row in array):
+    if (
+        array.dtype == object
+        and array.ndim == 1
+        and any(isinstance(row, list | tuple) for row in array)
+    ):
         raise ShapeError("X must be rectangular: every row of the same length.")
     if array.dtype.kind == "c":
         raise SchemaError("Complex data not supported: X must hold real numbers.")
     # One cell may have made a list text; whoever hands over an array of text has told its type.
-    array = cells_as_numbers(array) if array.dtype.kind in ("O" if array is data else "OUS") else array
+    if array.dtype.kind in ("O" if array is data else "OUS"):
+        array = cells_as_numbers(array)
     if array.ndim != 2:
-        raise ShapeError(f"X must be a table of rows and columns. Got {array.ndim} dimensions: Reshape your data.")
+        raise ShapeError(
+            f"X must be a table of rows and columns. Got {array.ndim} dimensions: Reshape your data."
+        )
     return array
 
 
 def _label_array(labels: Any, classes: Sequence[Any] | int | None) -> NDArray[Any]:
     array = uncoerced(labels)
     if array.ndim == 2 and array.shape[1] == 1:
-        warnings.warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, stacklevel=4)
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected.",
+            DataConversionWarning,
+            stacklevel=4,
+        )
         array = array[:, 0]
     if array.ndim != 1:
         raise ShapeError(f"y must be one label per row. Got {array.ndim} dimensions.")
     if array.dtype == object:
-        array = _of_one_type(array) if classes is None else _of_the_classes_type(array, classes)
-    elif array.dtype.kind == "U" and np.asarray(classes).ndim == 1 and np.asarray(classes).dtype.kind in "biuf":
-        array = cells_as_numbers(array)  # one text among numbers made an array of text of them
+        if classes is None:
+            array = _of_one_type(array)
+        else:
+            array = _of_the_classes_type(array, classes)
+    elif (
+        array.dtype.kind == "U"
+        and np.asarray(classes).ndim == 1
+        and np.asarray(classes).dtype.kind in "biuf"
+    ):
+        array = cells_as_numbers(
+            array
+        )  # one text among numbers made an array of text of them
     if array.dtype.kind == "c":
         raise SchemaError("Complex data not supported: y must hold labels.")
-    if classes is None and array.dtype.kind == "f" and not np.equal(np.floor(array), array)[np.isfinite(array)].all():
-        raise SchemaError("Unknown label type: continuous. Give the list of classes if these are labels.")
+    if (
+        classes is None
+        and array.dtype.kind == "f"
+        and not np.equal(np.floor(array), array)[np.isfinite(array)].all()
+    ):
+        raise SchemaError(
+            "Unknown label type: continuous. Give the list of classes if these are labels."
+        )
     if array.dtype.kind not in "biufU":
-        raise SchemaError(f"Unknown label type: y must hold numbers or text of one type. Got dtype {array.dtype}.")
+        raise SchemaError(
+            f"Unknown label type: y must hold numbers or text of one type. Got dtype {array.dtype}."
+        )
     return array
 
 
@@ -151,17 +218,28 @@ def _of_one_type(labels: NDArray[Any]) -> NDArray[Any]:
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return labels
     if pa.types.is_string(found.type):
-        return np.asarray(found.fill_null(NO_LABEL).to_numpy(zero_copy_only=False), dtype=str)
+        return np.asarray(
+            found.fill_null(NO_LABEL).to_numpy(zero_copy_only=False), dtype=str
+        )
     if pa.types.is_boolean(found.type) and found.null_count:
         found = found.cast(pa.float64())
     return np.asarray(found.to_numpy(zero_copy_only=False))
 
 
-def _of_the_classes_type(labels: NDArray[Any], classes: Sequence[Any] | int) -> NDArray[Any]:
+def _of_the_classes_type(
+    labels: NDArray[Any], classes: Sequence[Any] | int
+) -> NDArray[Any]:
     """Objects as text or numbers, whichever the public classes are; one of another type, or missing, is no label."""
     if np.asarray(classes).dtype.kind == "U":
-        return np.array([label if isinstance(label, str) else NO_LABEL for label in labels], dtype=str)
-    return cells_as_numbers(np.array([one if isinstance(one, Real) else None for one in labels], dtype=object))
+        return np.array(
+            [label if isinstance(label, str) else NO_LABEL for label in labels],
+            dtype=str,
+        )
+    return cells_as_numbers(
+        np.array(
+            [one if isinstance(one, Real) else None for one in labels], dtype=object
+        )
+    )
 
 
 def _public_classes(
@@ -169,12 +247,17 @@ def _public_classes(
 ) -> tuple[tuple[Any, ...], bool]:
     if isinstance(classes, int | np.integer) and not isinstance(classes, bool):
         if label is not None:
-            raise ParameterError("classes must be the list of labels where there are labels. Got a number.")
+            raise ParameterError(
+                "classes must be the list of labels where there are labels. Got a number."
+            )
         if classes < 1:
             raise ParameterError(f"classes must be at least 1. Got {classes}.")
         return tuple(range(int(classes))), True
     if classes is not None:
-        listed = tuple(np.asarray(classes).tolist()) if not isinstance(classes, str) else ()
+        if not isinstance(classes, str):
+            listed = tuple(np.asarray(classes).tolist())
+        else:
+            listed = ()
         if not listed or len(set(listed)) != len(listed) or NO_LABEL in listed:
             raise ParameterError("classes must be a nonempty list of distinct labels.")
         return listed, True
@@ -183,9 +266,13 @@ def _public_classes(
             raise ParameterError(
                 "requires y to be passed, but the target y is None. Without labels, give the number of classes."
             )
-        raise ParameterError("classes must be given with labels in a column: they are public and are never looked up.")
+        raise ParameterError(
+            "classes must be given with labels in a column: they are public and are never looked up."
+        )
     if beside.dtype.kind in "fU":
-        beside = beside[np.isfinite(beside) if beside.dtype.kind == "f" else beside != NO_LABEL]
+        beside = beside[
+            np.isfinite(beside) if beside.dtype.kind == "f" else beside != NO_LABEL
+        ]
     found = np.unique(beside)
     if len(found) == 0:
         raise ParameterError("classes must be given: y holds none.")

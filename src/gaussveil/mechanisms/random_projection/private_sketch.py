@@ -33,7 +33,12 @@ from gaussveil.containers import library_of
 from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.mechanisms.random_projection.plan import SketchPlan, best_components
 from gaussveil.mechanisms.release_path import Mechanism, Plan, Promise
-from gaussveil.postprocessing.sketch import Estimate, LinearEstimate, PrincipalComponents, Sketch
+from gaussveil.postprocessing.sketch import (
+    Estimate,
+    LinearEstimate,
+    PrincipalComponents,
+    Sketch,
+)
 from gaussveil.statistics import Gram, Source, as_source
 from gaussveil.statistics.unit import unit_of
 from gaussveil.typing import Floats
@@ -90,13 +95,22 @@ class PrivateSketch(Mechanism):
         checks.one_of("variant", self.variant, VARIANTS)
         for name, variant in (("rate", "subsampled"), ("test_noise", "tested")):
             if getattr(self, name) is not None and self.variant != variant:
-                raise ParameterError(f"{name} belongs to the variant {variant!r}. Got it with {self.variant!r}.")
-        given = self.rows_per_unit if rows_per_unit is None else rows_per_unit
-        promise, size = self.promise, checks.whole("columns", columns, "[1, 16384)")
-        row_norm, row_bound = checks.real("row_norm", self.row_norm, "[1e-30, 1e30]"), self._optional("row_bound")
+                raise ParameterError(
+                    f"{name} belongs to the variant {variant!r}. Got it with {self.variant!r}."
+                )
+        if rows_per_unit is None:
+            given = self.rows_per_unit
+        else:
+            given = rows_per_unit
+        promise = self.promise
+        size = checks.whole("columns", columns, "[1, 16384)")
+        row_norm = checks.real("row_norm", self.row_norm, "[1e-30, 1e30]")
+        row_bound = self._optional("row_bound")
         rows = checks.whole("rows_per_unit", 1 if given is None else given)
         if self.n_components == "auto":
-            components = best_components(promise.epsilon, promise.delta, size, row_norm, row_bound)
+            components = best_components(
+                promise.epsilon, promise.delta, size, row_norm, row_bound
+            )
         else:
             components = checks.whole("n_components", self.n_components, "[1, 1e6]")
         excess, rate, test = self._calibrated(promise, size, components, row_norm, rows)
@@ -118,18 +132,26 @@ class PrivateSketch(Mechanism):
     ) -> tuple[float, float, ProposeTestRelease | None]:
         """Excess, sampling rate and test of the variant."""
         # designs need far less, and the transaction checks the actual sum
-        asked = promise.epsilon, promise.ideal_delta(1e-22 + 1e-31 * size * components), components
+        asked = (
+            promise.epsilon,
+            promise.ideal_delta(1e-22 + 1e-31 * size * components),
+            components,
+        )
         if self.variant == "ridge":
             return largest_excess(*asked, min(rows, size)), 1.0, None
         if self.variant == "subsampled":
             rate = self._optional("rate") or 0.1
             return subsampled_excess(*asked, rate, min(rows, size)), rate, None
         if rows > 1:
-            raise ParameterError("variant 'tested' protects single rows: use 'ridge' for units of several rows.")
+            raise ParameterError(
+                "variant 'tested' protects single rows: use 'ridge' for units of several rows."
+            )
         noise = self._optional("test_noise")
         # A filter sets only a thousandth of delta aside for errors of this kind.
         shares = FAILURE_SHARES if self.account is None else FAILURE_SHARES[:1]
-        test = propose_test_release(*asked, shift=None if noise is None else row_norm**2 / noise, shares=shares)
+        test = propose_test_release(
+            *asked, shift=None if noise is None else row_norm**2 / noise, shares=shares
+        )
         return test.excess, 1.0, test
 
     def fit(self, X: Any, y: Any = None) -> PrivateSketch:
@@ -147,21 +169,32 @@ class PrivateSketch(Mechanism):
         names = self._columns(source)
         plan = self.plan(len(names), source.rows_per_unit)
         if source.view.rate is not None:
-            raise ParameterError("X must be the whole table: a sketch takes its own sample (variant 'subsampled').")
+            raise ParameterError(
+                "X must be the whole table: a sketch takes its own sample (variant 'subsampled')."
+            )
         if plan.rate < 1:
             # A given key makes the sample repeatable; a secure one is drawn afresh and told to nobody.
             seeded = self.generator is not None and not self.generator.is_trusted
-            source = source.sample(plan.rate, self.generator.random_bytes(32) if seeded and self.generator else None)
+            source = source.sample(
+                plan.rate,
+                self.generator.random_bytes(32) if seeded and self.generator else None,
+            )
         gram = source.aggregate(Gram(row_norm=plan.row_norm), columns=names)
-        said = self._said(plan, source, released or f"sketch of {plan.size} columns, {plan.components} components")
+        said = self._said(
+            plan,
+            source,
+            released or f"sketch of {plan.size} columns, {plan.components} components",
+        )
 
         def draw() -> Sketch:
             matrix, ridge = plan.draw(gram, self.generator)
             return Sketch(matrix, ridge, plan.row_norm, names, plan.rate, library_of(X))
 
         release = self._publish(said, draw, source)
-        self.released_, self.leverage_ = release.value, plan.leverage
-        self.sketch_, self.ridge_ = release.value.matrix, release.value.ridge
+        self.released_ = release.value
+        self.leverage_ = plan.leverage
+        self.sketch_ = release.value.matrix
+        self.ridge_ = release.value.ridge
         return release
 
     def gram(self) -> Estimate:
@@ -172,12 +205,17 @@ class PrivateSketch(Mechanism):
         """Second moments per record (`Sketch.covariance`)."""
         return self._fitted().covariance(rows)
 
-    def least_squares(self, target: str | int, predictors: Sequence[str | int] | None = None) -> LinearEstimate:
+    def least_squares(
+        self, target: str | int, predictors: Sequence[str | int] | None = None
+    ) -> LinearEstimate:
         """Regression of one column on others (`Sketch.least_squares`)."""
         return self._fitted().least_squares(target, predictors)
 
     def ridge_regression(
-        self, target: str | int, penalty: float | None = None, predictors: Sequence[str | int] | None = None
+        self,
+        target: str | int,
+        penalty: float | None = None,
+        predictors: Sequence[str | int] | None = None,
     ) -> LinearEstimate:
         """Regression with a penalty (`Sketch.ridge_regression`)."""
         return self._fitted().ridge_regression(target, penalty, predictors)
@@ -193,15 +231,21 @@ class PrivateSketch(Mechanism):
 
     def _optional(self, name: str) -> float | None:
         value = getattr(self, name)
-        return None if value is None else checks.positive(name, value)
+        if value is None:
+            return None
+        return checks.positive(name, value)
 
     def _columns(self, source: Source) -> tuple[str, ...]:
         if self.columns is not None:
             names = tuple(self.columns)
         else:
-            names = tuple(name for name in source.view.columns if name != source.view.unit)
+            names = tuple(
+                name for name in source.view.columns if name != source.view.unit
+            )
         if not names or len(set(names)) != len(names):
-            raise SchemaError("columns must name at least one column of the table, each once.")
+            raise SchemaError(
+                "columns must name at least one column of the table, each once."
+            )
         return names
 
     def _said(self, plan: SketchPlan, source: Source, released: str) -> Plan:
@@ -218,7 +262,9 @@ class PrivateSketch(Mechanism):
         if plan.rate < 1:
             parameters["rate"] = plan.rate
         if plan.test is not None:
-            parameters["test_noise"] = math.sqrt(float(np.asarray(plan.test_noise.covariance)))
+            parameters["test_noise"] = math.sqrt(
+                float(np.asarray(plan.test_noise.covariance))
+            )
             parameters["test_failure"] = plan.test.failure
         return Plan(
             charge=plan.charge,

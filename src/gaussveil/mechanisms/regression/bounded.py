@@ -15,7 +15,12 @@ from gaussveil import checks
 from gaussveil.accounting import Adjacency, Charge, Release
 from gaussveil.calibration import mean_shift_for
 from gaussveil.errors import ShapeError
-from gaussveil.mechanisms.noisy_sums import ROUNDING_SHIFT, SAMPLER_RESERVE, NoisySums, noise_design
+from gaussveil.mechanisms.noisy_sums import (
+    ROUNDING_SHIFT,
+    SAMPLER_RESERVE,
+    NoisySums,
+    noise_design,
+)
 from gaussveil.mechanisms.regression.rows import ColumnHistograms, Table
 from gaussveil.mechanisms.release_path import Mechanism, Plan
 from gaussveil.noise import Generator
@@ -46,7 +51,9 @@ class Draws(NoisySums):
         """Add one row's squared loss; a unit of m rows has at most m^2 times it."""
         self.spend(self.table.source.rows_per_unit**2 * squared_loss)
 
-    def bounds(self, given: list[tuple[float, float] | None], mean_shift: float) -> Floats:
+    def bounds(
+        self, given: list[tuple[float, float] | None], mean_shift: float
+    ) -> Floats:
         """Centre and scale of each column; bounds not given are searched: octaves first, then two closer looks."""
         missing = [place for place, pair in enumerate(given) if pair is None]
         found = np.asarray([pair or (0.0, 1.0) for pair in given])
@@ -56,18 +63,27 @@ class Draws(NoisySums):
         spans = self._octaves(columns, mean_shift * math.sqrt(0.5))
         for _ in range(2):
             spans = self._without_ends(columns, spans, mean_shift / 2)
-        widened = np.where(np.asarray(missing) < len(self.table.features), 1.0, TARGET_ROOM)
-        found[missing] = spans.mean(axis=1, keepdims=True) + widened[:, None] * np.diff(spans, axis=1) * (-0.5, 0.5)
+        widened = np.where(
+            np.asarray(missing) < len(self.table.features), 1.0, TARGET_ROOM
+        )
+        found[missing] = spans.mean(axis=1, keepdims=True) + widened[:, None] * np.diff(
+            spans, axis=1
+        ) * (-0.5, 0.5)
         return centre_and_scale(found)
 
-    def _counts(self, columns: list[str], edges: Floats, mean_shift: float) -> tuple[Floats, float]:
+    def _counts(
+        self, columns: list[str], edges: Floats, mean_shift: float
+    ) -> tuple[Floats, float]:
         """Noisy counts, one row per column, and their deviation."""
         statistic = ColumnHistograms(tuple(map(tuple, edges.tolist())))
         counts = self.table.source.aggregate(statistic, columns=columns)
         scale = math.sqrt(len(columns)) / mean_shift
         self.spend_row(len(columns) / scale**2)
         return self.noisy(
-            noise_design(scale, counts.shape, len(columns) * self.table.source.rows_per_unit), counts
+            noise_design(
+                scale, counts.shape, len(columns) * self.table.source.rows_per_unit
+            ),
+            counts,
         ), scale
 
     def _octaves(self, columns: list[str], mean_shift: float) -> Floats:
@@ -77,30 +93,49 @@ class Draws(NoisySums):
         large a one lets it fade. Numbers next to zero tell no unit.
         """
         edges = np.asarray(OCTAVES)
-        noisy, scale = self._counts(columns, np.tile(edges, (len(columns), 1)), mean_shift)
+        noisy, scale = self._counts(
+            columns, np.tile(edges, (len(columns), 1)), mean_shift
+        )
         surely = scale * -float(scipy.special.ndtri(FALSELY / noisy.size))
         beside_zero = edges[1:] * edges[:-1] == 0
         sure = (noisy > surely) & ~beside_zero
-        first, last = sure.argmax(axis=1), sure.shape[1] - sure[:, ::-1].argmax(axis=1)
+        first = sure.argmax(axis=1)
+        last = sure.shape[1] - sure[:, ::-1].argmax(axis=1)
         spans = np.stack((edges[first], edges[last]), axis=1)
         # small numbers fill few octaves, each with few: where the span reaches far towards 0 it begins there
-        spans = np.where(np.abs(spans) < np.max(np.abs(spans), axis=1, keepdims=True) / 8, 0.0, spans)
+        spans = np.where(
+            np.abs(spans) < np.max(np.abs(spans), axis=1, keepdims=True) / 8, 0.0, spans
+        )
         with_zero = spans.clip([-np.inf, 0.0], [0.0, np.inf])
-        zeros, told = np.asarray((noisy[:, beside_zero] > surely).any(axis=1)), np.asarray(sure.any(axis=1))
-        widest = (with_zero[told, 0].min(), with_zero[told, 1].max()) if told.any() else (-1.0, 1.0)
-        return np.where(told[:, None], np.where(zeros[:, None], with_zero, spans), widest)
+        zeros = np.asarray((noisy[:, beside_zero] > surely).any(axis=1))
+        told = np.asarray(sure.any(axis=1))
+        if told.any():
+            widest = (with_zero[told, 0].min(), with_zero[told, 1].max())
+        else:
+            widest = (-1.0, 1.0)
+        return np.where(
+            told[:, None], np.where(zeros[:, None], with_zero, spans), widest
+        )
 
-    def _without_ends(self, columns: list[str], spans: Floats, mean_shift: float) -> Floats:
+    def _without_ends(
+        self, columns: list[str], spans: Floats, mean_shift: float
+    ) -> Floats:
         """The spans less the bins at both ends that hold hardly anybody, the noise allowed for."""
         edges = np.linspace(spans[:, 0], spans[:, 1], ZOOM_BINS + 1, axis=1)
         noisy, scale = self._counts(columns, edges, mean_shift)
-        few = HARDLY * noisy.sum(axis=1, keepdims=True) - 2 * scale * np.sqrt(np.arange(1, ZOOM_BINS + 1))
+        few = HARDLY * noisy.sum(axis=1, keepdims=True) - 2 * scale * np.sqrt(
+            np.arange(1, ZOOM_BINS + 1)
+        )
         places = np.arange(len(columns))
         ends = [
             np.where(empty.all(axis=1), 0, (~empty).argmax(axis=1))
-            for empty in (np.cumsum(side, axis=1) <= few for side in (noisy, noisy[:, ::-1]))
+            for empty in (
+                np.cumsum(side, axis=1) <= few for side in (noisy, noisy[:, ::-1])
+            )
         ]
-        return np.stack((edges[places, ends[0]], edges[places, ZOOM_BINS - ends[1]]), axis=1)
+        return np.stack(
+            (edges[places, ends[0]], edges[places, ZOOM_BINS - ends[1]]), axis=1
+        )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -121,7 +156,9 @@ class BoundedMechanism(Mechanism):
 
     def _given_norm(self) -> float | None:
         """Radius, in units of half a range, beyond which a row is weighted down; None if it follows from the look."""
-        return None if self.row_norm is None else checks.size("row_norm", self.row_norm)
+        if self.row_norm is None:
+            return None
+        return checks.size("row_norm", self.row_norm)
 
     def _publish_sums(
         self,
@@ -136,13 +173,18 @@ class BoundedMechanism(Mechanism):
         """Debit, draw, certify. `draw` gets the draws, centre and scale of each column, and a row's mean shift."""
         given = _column_bounds("bounds", self.bounds, table.feature_names)
         given += _column_bounds("target_bounds", target_bounds, table.target_names)
-        promise, searched = self.promise, any(pair is None for pair in given)
+        promise = self.promise
+        searched = any(pair is None for pair in given)
         bins = searched * len(given) * (len(OCTAVES) + 2 * ZOOM_BINS)
         error = SAMPLER_RESERVE * (coordinates + bins)
         shift = mean_shift_for(promise.epsilon, promise.ideal_delta(error, ROUNDING))
         rows = table.source.rows_per_unit
         if shift / rows <= 4 * ROUNDING_SHIFT:
-            checks.refuse("rows_per_unit", "smaller, or epsilon and delta larger, for any noise to suffice", rows)
+            checks.refuse(
+                "rows_per_unit",
+                "smaller, or epsilon and delta larger, for any noise to suffice",
+                rows,
+            )
         usable = (shift - ROUNDING_SHIFT) * ROUNDING / rows
         left = usable * math.sqrt(1 - AUTO_SHARE * searched)
         plan = Plan(
@@ -151,20 +193,28 @@ class BoundedMechanism(Mechanism):
             adjacency=Adjacency.add_remove(table.unit),
             assumptions=(
                 f"{self.public} are public knowledge"
-                + (", but for bounds that were searched inside the budget" if searched else ""),
+                + (
+                    ", but for bounds that were searched inside the budget"
+                    if searched
+                    else ""
+                ),
                 f"of each {table.unit} at most {rows} {'row is' if rows == 1 else 'rows are'} used",
             ),
             parameters={
                 "rows_per_unit": rows,
                 "mean_shift": shift,
-                "bounds": ["searched" if pair is None else list(pair) for pair in given],
+                "bounds": [
+                    "searched" if pair is None else list(pair) for pair in given
+                ],
                 **parameters(left),
             },
         )
 
         def drawn() -> Value:
             draws = Draws(table, shift, self.generator)
-            return draw(draws, draws.bounds(given, usable * math.sqrt(AUTO_SHARE)), left)
+            return draw(
+                draws, draws.bounds(given, usable * math.sqrt(AUTO_SHARE)), left
+            )
 
         return self._publish(plan, drawn, table.source)
 
@@ -175,20 +225,31 @@ def centre_and_scale(bounds: Floats) -> Floats:
     return np.stack((low / 2 + high / 2, high / 2 - low / 2), axis=1)
 
 
-def _column_bounds(name: str, bounds: Any, columns: tuple[str, ...]) -> list[tuple[float, float] | None]:
+def _column_bounds(
+    name: str, bounds: Any, columns: tuple[str, ...]
+) -> list[tuple[float, float] | None]:
     """A pair for each column, None where it is to be searched."""
     if isinstance(bounds, str):
         checks.one_of(name, bounds, ("auto",))
         return [None] * len(columns)
     if isinstance(bounds, dict):
         if unknown := set(bounds) - set(columns):
-            checks.refuse(name, f"bounds of columns among {', '.join(columns)}", ", ".join(map(str, unknown)))
+            checks.refuse(
+                name,
+                f"bounds of columns among {', '.join(columns)}",
+                ", ".join(map(str, unknown)),
+            )
         pairs = [bounds.get(column) for column in columns]
-    elif isinstance(bounds, list) and [isinstance(one, tuple) and len(one) for one in bounds] == [2] * len(columns):
+    elif isinstance(bounds, list) and [
+        isinstance(one, tuple) and len(one) for one in bounds
+    ] == [2] * len(columns):
         pairs = [*bounds]  # a tuple of two lists holds ends, a list of tuples pairs
     else:
         try:
-            low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), (len(columns),)) for end in bounds)
+            low, high = (
+                np.broadcast_to(np.asarray(end, dtype=np.float64), (len(columns),))
+                for end in bounds
+            )
         except (TypeError, ValueError):
             raise ShapeError(
                 f'{name} must be "auto", (low, high), [(low, high), ...], (all lows, all highs), or '

@@ -13,7 +13,11 @@ from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
 from sklearn.utils.validation import check_is_fitted
 
 from gaussveil import checks
@@ -38,11 +42,12 @@ ODD = 1.75  # deviations between the rows' mean weight and that of a normal law
 TAILS = 3.0  # variance lost over weight lost, in squared radii: 1 at least, 3 for tails as long as fourth moments allow
 FAR = 9.0  # radius over mean square length, both squared: tails within a larger one go unseen, and what they sample
 NEAR = 0.65  # radius over root mean square where noise drowns what long rows lack
-FAINT, LOUD = (
-    0.003,
-    0.1,
-)  # noise of a covariance over the squared radius: up to here the radius is wide, from there near
-HARDLY_ANY = 0.002  # of all weight is lost where units are bounded, as far as can be told
+# noise of a covariance over the squared radius: up to here the radius is wide, from there near
+FAINT = 0.003
+LOUD = 0.1
+HARDLY_ANY = (
+    0.002  # of all weight is lost where units are bounded, as far as can be told
+)
 HIDDEN = 0.3  # of products of two columns, where noise explains most of them: directions are drawn towards the columns
 TURNED = 0.1  # squared sine by which a component may be turned before its variance is not to be trusted
 
@@ -68,47 +73,77 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
         """Bound the rows, debit the account, draw the moments."""
         moments = self.moments_ = self._released(Table.of(self, X)).value
         sums, noise = moments.centred()
-        scale, count = moments.scale, moments.count
-        own = self._own = count / moments.rows_per_unit  # rows of one unit may be all alike
+        scale = moments.scale
+        count = moments.count
+        own = self._own = (
+            count / moments.rows_per_unit
+        )  # rows of one unit may be all alike
         values, vectors = np.linalg.eigh(sums / count)
         seen = np.maximum(values, 0.0)
         values, weight, varied = unweighted(seen)
         raw = (vectors * values) @ vectors.T
         diagonal = np.diag(raw)
-        deviation = np.sqrt(noise / count**2 + (np.outer(diagonal, diagonal) + raw**2) / own)
+        deviation = np.sqrt(
+            noise / count**2 + (np.outer(diagonal, diagonal) + raw**2) / own
+        )
         units = np.outer(scale, scale)
-        self.count_, self.location_ = count, moments.centre + scale * moments.means
-        self.covariance_, self.std_error_ = raw * units, deviation * units
+        self.count_ = count
+        self.location_ = moments.centre + scale * moments.means
+        self.covariance_ = raw * units
+        self.std_error_ = deviation * units
         reach = NORMAL_95 * self.std_error_
-        self.interval_ = np.stack((self.covariance_ - reach, self.covariance_ + reach), axis=-1)
-        doubt = math.sqrt(moments.variance[0, 0] / count**2 + varied * (1 / own + 1 / NORMAL_ROWS))
+        self.interval_ = np.stack(
+            (self.covariance_ - reach, self.covariance_ + reach), axis=-1
+        )
+        doubt = math.sqrt(
+            moments.variance[0, 0] / count**2 + varied * (1 / own + 1 / NORMAL_ROWS)
+        )
         total = max(float(np.sum(values)), 1e-300)
-        self.normal_ = bool(abs(moments.weight - weight) < ODD * doubt and total * FAR > 1)
+        self.normal_ = bool(
+            abs(moments.weight - weight) < ODD * doubt and total * FAR > 1
+        )
         # shares of each variance: what weights took beyond a normal law's, the doubt about it, all they may have taken
         most = 2 * (1 - min(moments.weight, weight) + ODD * doubt)
-        self._taken = tuple(TAILS * each / total for each in (weight - moments.weight, doubt, most))
+        self._taken = tuple(
+            TAILS * each / total for each in (weight - moments.weight, doubt, most)
+        )
         return self
 
     def _radius(self, size: int, targets: int, look: Look, mean_shift: float) -> float:
         """The less noise, the further: noise grows as the squared radius, what long rows lack becomes less with it."""
-        noise = self._scales(size, targets, look, mean_shift)[1]["xx"] * size / look.rows
+        noise = (
+            self._scales(size, targets, look, mean_shift)[1]["xx"] * size / look.rows
+        )
         part = math.log(max(noise, 1e-300) / FAINT) / math.log(LOUD / FAINT)
         reach = self.reach * (NEAR / self.reach) ** min(max(part, 0.0), 1.0)
         return float(reach * math.sqrt(look.most))
 
     def _scales(
-        self, size: int, targets: int, look: Look, mean_shift: float, fraction: float = 1.0, left: Left = (1.0, 0.0)
+        self,
+        size: int,
+        targets: int,
+        look: Look,
+        mean_shift: float,
+        fraction: float = 1.0,
+        left: Left = (1.0, 0.0),
     ) -> tuple[float, Scales]:
         """Least noise of units of which hardly any is weighted down, which variances would lack."""
         entries = block_entries(size, 0)
-        weights = {block: each * entries[block] for block, each in {"1": 1.6, "x": 0.2, "xx": 1.0}.items()}
+        weights = {
+            block: each * entries[block]
+            for block, each in {"1": 1.6, "x": 0.2, "xx": 1.0}.items()
+        }
         scales = block_scales(weights, block_energies(0, fraction), mean_shift)
-        return scales["xx"] if left[0] >= 1 - max(HARDLY_ANY, left[1]) else math.inf, scales
+        return scales["xx"] if left[0] >= 1 - max(
+            HARDLY_ANY, left[1]
+        ) else math.inf, scales
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True
-        tags.input_tags.allow_nan = True  # such records are left out: a refusal would depend on the data
+        tags.input_tags.allow_nan = (
+            True  # such records are left out: a refusal would depend on the data
+        )
         return tags
 
 
@@ -131,49 +166,80 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Bound the rows, debit the account, draw the moments, turn."""
-        wanted = None if self.n_components is None else checks.whole("n_components", self.n_components)
+        if self.n_components is None:
+            wanted = None
+        else:
+            wanted = checks.whole("n_components", self.n_components)
         super().fit(X)
         size = len(self.location_)
         values, vectors = np.linalg.eigh(self.covariance_)
-        values, vectors = values[::-1], vectors[:, ::-1]
+        values = values[::-1]
+        vectors = vectors[:, ::-1]
         sums, noise = self.moments_.centred()
         units = np.outer(self.moments_.scale, self.moments_.scale) / self.count_
-        sums, noise = sums * units, noise * units**2
+        sums = sums * units
+        noise = noise * units**2
         edge = noise_edge(noise)
         kept = min(wanted or max(1, int(np.sum(values > edge))), size)
-        spread = _spread(vectors[:, :kept], vectors, noise) + np.outer(values[:kept], values) / self._own
+        spread = (
+            _spread(vectors[:, :kept], vectors, noise)
+            + np.outer(values[:kept], values) / self._own
+        )
         deviation = np.sqrt(np.diag(spread) + values[:kept] ** 2 / self._own)
         gaps = values[:kept, None] - values
         np.fill_diagonal(gaps, np.inf)
-        gaps = np.where(np.abs(gaps) < deviation[:, None] / 10, deviation[:, None] / 10, gaps)
+        gaps = np.where(
+            np.abs(gaps) < deviation[:, None] / 10, deviation[:, None] / 10, gaps
+        )
         surely = np.maximum(np.abs(gaps) - deviation[:, None], deviation[:, None] / 10)
         beyond, unsure, lacking = (share * values[:kept] for share in self._taken)
-        self.trusted_ = (np.sum(spread / surely**2, axis=1) < TURNED) & (unsure < deviation) & self.normal_
+        self.trusted_ = (
+            (np.sum(spread / surely**2, axis=1) < TURNED)
+            & (unsure < deviation)
+            & self.normal_
+        )
         lifted = np.where(self.trusted_, np.sum(spread / gaps, axis=1) - beyond, 0.0)
         apart = ~np.eye(size, dtype=bool)
-        if not self.trusted_.any() and np.sum(sums[apart] ** 2) < 1.5 * np.sum(noise[apart]):
+        if not self.trusted_.any() and np.sum(sums[apart] ** 2) < 1.5 * np.sum(
+            noise[apart]
+        ):
             vectors = np.linalg.eigh(np.where(apart, HIDDEN * sums, sums))[1][:, ::-1]
-        signs = np.sign(vectors[np.argmax(np.abs(vectors[:, :kept]), axis=0), np.arange(kept)])
-        self.mean_, self.n_components_ = self.location_, kept
-        self.components_, self.explained_variance_ = (vectors[:, :kept] * signs).T, values[:kept] - lifted
-        self.explained_variance_ratio_ = self.explained_variance_ / max(float(np.sum(values)), 1e-300)
+        signs = np.sign(
+            vectors[np.argmax(np.abs(vectors[:, :kept]), axis=0), np.arange(kept)]
+        )
+        self.mean_ = self.location_
+        self.n_components_ = kept
+        self.components_ = (vectors[:, :kept] * signs).T
+        self.explained_variance_ = values[:kept] - lifted
+        self.explained_variance_ratio_ = self.explained_variance_ / max(
+            float(np.sum(values)), 1e-300
+        )
         # no eigenvalue moves further than the largest of the noise's, that of sampling beside it (Weyl)
         sampled = 2 * np.sqrt(values[0] * np.sum(values) / self._own)
-        reach = NORMAL_95 * np.hypot(deviation, unsure) + np.where(self.trusted_, 0.0, edge + sampled + lacking)
+        reach = NORMAL_95 * np.hypot(deviation, unsure) + np.where(
+            self.trusted_, 0.0, edge + sampled + lacking
+        )
         ends = self.explained_variance_ - reach, self.explained_variance_ + reach
-        self.explained_variance_interval_ = np.stack((np.maximum(ends[0], 0.0), ends[1]), axis=1)
+        self.explained_variance_interval_ = np.stack(
+            (np.maximum(ends[0], 0.0), ends[1]), axis=1
+        )
         return self
 
     def summary(self) -> str:
         """A line for each component: its variance, the interval, and whether that can be trusted."""
         check_is_fitted(self, "components_")
-        found = zip(self.explained_variance_, self.explained_variance_interval_, self.trusted_)
+        found = zip(
+            self.explained_variance_, self.explained_variance_interval_, self.trusted_
+        )
         lines = [
-            f"component {i}: variance {value:.4g}, {low:.4g} to {high:.4g}" + ("" if trusted else "  *")
+            f"component {i}: variance {value:.4g}, {low:.4g} to {high:.4g}"
+            + ("" if trusted else "  *")
             for i, (value, (low, high), trusted) in enumerate(found, 1)
         ]
         if not self.trusted_.all():
-            lines.append("* not to be trusted: noise hides the component, or whether long rows are a normal law's")
+            lines.append(
+                "* not to be trusted: noise hides the component, or whether long rows are a normal law's"
+            )
         return "\n".join(lines)
 
     def transform(self, X: Any) -> Floats:
@@ -193,19 +259,27 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
 
 def _spread(turned: Floats, vectors: Floats, noise: Floats) -> Floats:
     """Variance of v' E u of each v and u, E symmetric with these variances of its entries."""
-    crossed = np.einsum("aj,ak,ab,bj,bk->jk", turned, vectors, noise, turned, vectors, optimize=True)
+    crossed = np.einsum(
+        "aj,ak,ab,bj,bk->jk", turned, vectors, noise, turned, vectors, optimize=True
+    )
     return np.asarray(
-        (turned**2).T @ noise @ vectors**2 + crossed - np.einsum("aj,ak,a->jk", turned**2, vectors**2, np.diag(noise))
+        (turned**2).T @ noise @ vectors**2
+        + crossed
+        - np.einsum("aj,ak,a->jk", turned**2, vectors**2, np.diag(noise))
     )
 
 
 def unweighted(values: Floats) -> tuple[Floats, float, float]:
     """Variances of the normal law whose rows, weighted into the unit ball, have these; mean and variance of w^2."""
     squares = _normal_squares(len(values))
-    plain, found, weight, varied = np.mean(squares, axis=0), values, 1.0, 0.0
+    plain = np.mean(squares, axis=0)
+    found = values
+    weight = 1.0
+    varied = 0.0
     for _ in range(ROUNDS):
         weights = 1 / np.maximum(squares @ found, 1.0)
-        weight, varied = float(np.mean(weights)), float(np.var(weights))
+        weight = float(np.mean(weights))
+        varied = float(np.var(weights))
         seen = weights @ squares / NORMAL_ROWS / weight
         found = values * np.minimum(plain / np.maximum(seen, 1e-300), 4.0)
     return found, weight, varied

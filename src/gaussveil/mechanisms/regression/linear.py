@@ -29,7 +29,12 @@ from gaussveil.mechanisms.regression.moments import (
 )
 from gaussveil.mechanisms.regression.rows import Table
 from gaussveil.mechanisms.regression.solved import TARGET_VARIANCE, Solved, conditioned
-from gaussveil.mechanisms.regression.unit_sums import Left, UnitGrams, WholeUnits, block_energies
+from gaussveil.mechanisms.regression.unit_sums import (
+    Left,
+    UnitGrams,
+    WholeUnits,
+    block_energies,
+)
 from gaussveil.typing import Floats, Integers
 
 LEVEL_VARIANCE = 1 / 9  # of a mean within [-1, 1]: three deviations
@@ -73,17 +78,28 @@ class LinearFit:
     @property
     def interval(self) -> Floats:
         """95 % intervals, one row per coefficient."""
-        reach, negative = NORMAL_95 * self.std_error, self.estimates < 0
+        reach = NORMAL_95 * self.std_error
+        negative = self.estimates < 0
         low = self.estimates - reach * np.where(negative, 1.0, self.inward)
         high = self.estimates + reach * np.where(negative, self.inward, 1.0)
-        return np.stack((np.minimum(low, self.coefficients), np.maximum(high, self.coefficients)), axis=1)
+        return np.stack(
+            (np.minimum(low, self.coefficients), np.maximum(high, self.coefficients)),
+            axis=1,
+        )
 
     def along(self, design: Floats) -> Floats:
         """95 % intervals of combinations of the coefficients, one row each; what is reported lies inside."""
-        middle, reported = design @ self.estimates, design @ self.coefficients
+        middle = design @ self.estimates
+        reported = design @ self.coefficients
         variance = np.einsum("ij,jk,ik->i", design, self.covariance, design)
         reach = NORMAL_95 * np.sqrt(np.maximum(variance, 0.0))  # zero but for rounding
-        return np.stack((np.minimum(middle - reach, reported), np.maximum(middle + reach, reported)), axis=1)
+        return np.stack(
+            (
+                np.minimum(middle - reach, reported),
+                np.maximum(middle + reach, reported),
+            ),
+            axis=1,
+        )
 
     def summary(self) -> str:
         """A table of coefficients with standard errors and intervals."""
@@ -92,52 +108,93 @@ class LinearFit:
             f"residual standard deviation {self.residual_deviation:.4g}",
             f"{'':16}{'coef':>12}{'std err':>12}{'z':>9}{'P>|z|':>9}{'[0.025':>12}{'0.975]':>12}",
         ]
-        rows = zip(self.names, self.coefficients, self.estimates, self.std_error, self.interval, self.informed)
+        rows = zip(
+            self.names,
+            self.coefficients,
+            self.estimates,
+            self.std_error,
+            self.interval,
+            self.informed,
+        )
         for name, value, estimate, error, (low, high), informed in rows:
             score = estimate / error
             chance = 2 * float(scipy.special.ndtr(-abs(score)))
             line = f"{name[:16]:16}{value:12.4g}{error:12.4g}{score:9.2f}{chance:9.3f}{low:12.4g}{high:12.4g}"
             lines.append(line + ("" if informed else "  *"))
-        lines.append("coef is drawn to 0 where noise hides it, to predict well; all else is of estimates that are not")
-        lines.append("and holds sampling and privacy noise, not the bias of clipped targets")
+        lines.append(
+            "coef is drawn to 0 where noise hides it, to predict well; all else is of estimates that are not"
+        )
+        lines.append(
+            "and holds sampling and privacy noise, not the bias of clipped targets"
+        )
         if self.alike:
-            lines.append("rows of one unit are taken to be all alike: with rows that differ the intervals are too wide")
+            lines.append(
+                "rows of one unit are taken to be all alike: with rows that differ the intervals are too wide"
+            )
         if not self.trusted:
-            lines.append("* the noise is above the signal: do not trust this interval; use more rows or more epsilon")
+            lines.append(
+                "* the noise is above the signal: do not trust this interval; use more rows or more epsilon"
+            )
         return "\n".join(lines)
 
 
-def regress(moments: NoisyMoments, target: int = 0, features: tuple[int, ...] | None = None) -> LinearFit:
+def regress(
+    moments: NoisyMoments, target: int = 0, features: tuple[int, ...] | None = None
+) -> LinearFit:
     """Least squares of one target on some of the features, from what was released."""
     size = len(moments.feature_names)
     chosen = np.asarray(range(size) if features is None else features, dtype=np.int64)
     one = Solved.of(moments, chosen, size + target)
     # of the rows of one unit, where nothing is known of them: they may be all alike
-    alike = moments.rows_per_unit > 1 and (moments.effects is None or features is not None)
+    alike = moments.rows_per_unit > 1 and (
+        moments.effects is None or features is not None
+    )
     effects = np.full(1 + len(chosen), float(moments.rows_per_unit))
     if moments.effects is not None and not alike:
         effects = moments.effects[target]
     sampling = one.sampled(effects[1:])
-    sums, noise = moments.centred(certainty=1.0)  # means drawn to zero would bias the slopes of columns that have one
+    sums, noise = moments.centred(
+        certainty=1.0
+    )  # means drawn to zero would bias the slopes of columns that have one
     matrix, matrix_noise = sums[np.ix_(chosen, chosen)], noise[np.ix_(chosen, chosen)]
 
     def fitted(second: Floats) -> tuple[Floats, Floats]:
         # the noise of C b; an entry off the diagonal of a symmetric matrix enters two rows
-        known_noise = np.diag(noise[chosen, size + target] + matrix_noise @ np.diag(second))
+        known_noise = np.diag(
+            noise[chosen, size + target] + matrix_noise @ np.diag(second)
+        )
         known_noise += matrix_noise * second * (1 - np.eye(len(chosen)))
-        return conditioned(matrix, sums[chosen, size + target], known_noise + sampling, one.prior)[:2]
+        return conditioned(
+            matrix, sums[chosen, size + target], known_noise + sampling, one.prior
+        )[:2]
 
     second = np.outer(one.slopes, one.slopes) + np.diag(one.spread)
     estimates, covariance = fitted(second)
     # trust must not hang on the slopes found, which noise makes small where it makes the matrix large: what slopes of
     # the prior's size would leave in doubt decides, and is the width of what is not trusted
-    wide = fitted(second + np.diag(one.prior))[1]  # never below the covariance: more noise
+    wide = fitted(second + np.diag(one.prior))[
+        1
+    ]  # never below the covariance: more noise
     doubt = np.diag(wide) / (UNTRUSTED * one.prior)
     informed = doubt < 1
-    stretch = np.sqrt(1 + STRETCH * np.clip((doubt - BARELY) / (1 - BARELY), 0.0, 1.0)) ** informed
-    covariance = np.where(np.outer(~informed, ~informed), wide, covariance * np.outer(stretch, stretch))
+    stretch = (
+        np.sqrt(1 + STRETCH * np.clip((doubt - BARELY) / (1 - BARELY), 0.0, 1.0))
+        ** informed
+    )
+    covariance = np.where(
+        np.outer(~informed, ~informed), wide, covariance * np.outer(stretch, stretch)
+    )
     return _in_units(
-        moments, chosen, target, one, estimates, covariance, informed, 1 / stretch, float(effects[0]), alike
+        moments,
+        chosen,
+        target,
+        one,
+        estimates,
+        covariance,
+        informed,
+        1 / stretch,
+        float(effects[0]),
+        alike,
     )
 
 
@@ -153,19 +210,29 @@ def _in_units(
     effect: float,
     alike: bool,
 ) -> LinearFit:
-    means, noise, count = moments.means, moments.variance, moments.count
+    means = moments.means
+    noise = moments.variance
+    count = moments.count
     slopes, place = one.slopes, len(moments.feature_names) + target
-    scale, unit = moments.scale[chosen], moments.scale[place]
+    unit = moments.scale[place]
+    scale = moments.scale[chosen]
 
-    def level_of(slopes: Floats, means: Floats, certainty: Floats | float) -> tuple[float, float]:
-        level, sums_noise = float(means[place] - means[chosen] @ slopes), certainty * noise[0, 1:]
-        privacy = sums_noise[place] + slopes**2 @ sums_noise[chosen] + level**2 * noise[0, 0]
+    def level_of(
+        slopes: Floats, means: Floats, certainty: Floats | float
+    ) -> tuple[float, float]:
+        level = float(means[place] - means[chosen] @ slopes)
+        sums_noise = certainty * noise[0, 1:]
+        privacy = (
+            sums_noise[place] + slopes**2 @ sums_noise[chosen] + level**2 * noise[0, 0]
+        )
         return level, effect * one.residual / count + float(privacy) / count**2
 
     def turn_of(means: Floats) -> Floats:
         # of y's mean and the slopes: intercept = centre + unit (mean - sum slope_j (mean_j + centre_j/scale_j))
         turn = np.zeros((1 + len(chosen), 1 + len(chosen)))
-        turn[0] = unit * np.concatenate(([1.0], -means[chosen] - moments.centre[chosen] / scale))
+        turn[0] = unit * np.concatenate(
+            ([1.0], -means[chosen] - moments.centre[chosen] / scale)
+        )
         turn[1:, 1:] = np.diag(unit / scale)
         return turn
 
@@ -174,7 +241,15 @@ def _in_units(
     shrunk = gain * level + means[chosen] @ slopes
     plain = moments.matrix[0, 1:] / count
     level_variance = level_of(estimates, plain, 1.0)[1]
-    told = tuple(map(bool, (level_variance < UNTRUSTED * LEVEL_VARIANCE and np.all(informed), *informed)))
+    told = tuple(
+        map(
+            bool,
+            (
+                level_variance < UNTRUSTED * LEVEL_VARIANCE and np.all(informed),
+                *informed,
+            ),
+        )
+    )
     turn = turn_of(plain)
     centre = np.concatenate(([moments.centre[place]], np.zeros(len(chosen))))
     covariance = np.zeros_like(turn)
@@ -224,11 +299,15 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
         """Bound the rows, debit the account, draw the moments, solve."""
         table = Table.of(self, X, y, supervised=True)
         self.moments_ = self._released(table, self.target_bounds).value
-        self.fits_ = tuple(regress(self.moments_, place) for place in range(len(table.targets)))
+        self.fits_ = tuple(
+            regress(self.moments_, place) for place in range(len(table.targets))
+        )
         flat = len(self.fits_) == 1 and np.ndim(y) < 2
 
         def gathered(parts: list[Any]) -> Any:
-            return parts[0] if flat else np.stack(parts)
+            if flat:
+                return parts[0]
+            return np.stack(parts)
 
         self.coef_ = gathered([one.coefficients[1:] for one in self.fits_])
         self.intercept_ = gathered([one.coefficients[0] for one in self.fits_])
@@ -237,7 +316,13 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
         return self
 
     def _scales(
-        self, size: int, targets: int, look: Look, mean_shift: float, fraction: float = 1.0, left: Left = (1.0, 0.0)
+        self,
+        size: int,
+        targets: int,
+        look: Look,
+        mean_shift: float,
+        fraction: float = 1.0,
+        left: Left = (1.0, 0.0),
     ) -> tuple[float, Scales]:
         """Least predicted risk of a nominal target, half of whose variance is explained by slopes of equal size.
 
@@ -249,32 +334,64 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
             block_energies(targets, fraction),
             look.rows * min(surely, 1.0),
         )
-        column, signal = look.square / size, TARGET_VARIANCE / 2
+        column = look.square / size
+        signal = TARGET_VARIANCE / 2
         slope = signal / look.square
 
         def planned(care: float) -> tuple[float, Scales]:
             # slopes that noise will shrink by `care` need their matrix known so much less
-            each = {"1": TARGET_VARIANCE, "y": 1.0, "yy": care * 0.1, "x": care * TARGET_VARIANCE / column}
+            each = {
+                "1": TARGET_VARIANCE,
+                "y": 1.0,
+                "yy": care * 0.1,
+                "x": care * TARGET_VARIANCE / column,
+            }
             each |= {"xy": care / column, "xx": care**2 * 2 * slope / column}
-            scales = block_scales({name: one * entries[name] for name, one in each.items()}, energies, mean_shift)
+            scales = block_scales(
+                {name: one * entries[name] for name, one in each.items()},
+                energies,
+                mean_shift,
+            )
             level = (scales["y"] ** 2 + TARGET_VARIANCE * scales["1"] ** 2) / rows**2
             lost = size / column * scales["xy"] ** 2 / rows**2
-            lost += signal / (signal + lost) * size / column * size * slope * scales["xx"] ** 2 / rows**2
-            risk = LEVEL_VARIANCE * level / (LEVEL_VARIANCE + level) + signal * lost / (signal + lost)
+            lost += (
+                signal
+                / (signal + lost)
+                * size
+                / column
+                * size
+                * slope
+                * scales["xx"] ** 2
+                / rows**2
+            )
+            risk = LEVEL_VARIANCE * level / (LEVEL_VARIANCE + level) + signal * lost / (
+                signal + lost
+            )
             return risk + signal * (1 + size) / rows, scales  # and sampling's
 
         risk, scales = min((planned(care) for care in CARES), key=lambda one: one[0])
         return risk if surely >= MOST else math.inf, scales
 
-    def _by_unit(self, units: WholeUnits, grams: UnitGrams, moments: NoisyMoments, mean_shift: float) -> NoisyMoments:
+    def _by_unit(
+        self,
+        units: WholeUnits,
+        grams: UnitGrams,
+        moments: NoisyMoments,
+        mean_shift: float,
+    ) -> NoisyMoments:
         """Design effects of every target's level and slopes."""
-        size, means, count = len(moments.feature_names), moments.means, moments.count
-        lines, parts = [], []
+        size = len(moments.feature_names)
+        means = moments.means
+        count = moments.count
+        lines = []
+        parts = []
         for place in range(size, len(means)):
             one = Solved.of(moments, np.arange(size), place)
             lines.append([means[place] - means[:size] @ one.slopes, *one.slopes])
             parts.append(one.unit_parts(count, means[:size]))
-        effects = units.effects(grams, np.asarray(lines), np.asarray(parts), count, mean_shift)
+        effects = units.effects(
+            grams, np.asarray(lines), np.asarray(parts), count, mean_shift
+        )
         return replace(moments, effects=effects)
 
     def predict(self, X: Any, return_interval: bool = False) -> Any:
@@ -285,8 +402,11 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
         found = np.stack([design @ one.coefficients for one in self.fits_], axis=1)
         interval = np.stack([one.along(design) for one in self.fits_], axis=1)
         if self.coef_.ndim == 1:
-            found, interval = found[:, 0], interval[:, 0]
-        return (found, interval) if return_interval else found
+            found = found[:, 0]
+            interval = interval[:, 0]
+        if return_interval:
+            return (found, interval)
+        return found
 
     def summary(self) -> str:
         """The table of every target."""
@@ -297,6 +417,8 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # noise for privacy drowns a toy problem
         tags.non_deterministic = True
-        tags.input_tags.allow_nan = True  # such records are left out: a refusal would depend on the data
+        tags.input_tags.allow_nan = (
+            True  # such records are left out: a refusal would depend on the data
+        )
         tags.target_tags.multi_output = True
         return tags

@@ -31,13 +31,19 @@ from gaussveil.statistics.fixed_point import column_norms, scaled, sum_columns
 from gaussveil.statistics.statistic import State
 from gaussveil.typing import Floats
 
-STEPS, STEP = 20, 5.0  # gradient steps, each this multiple of the inverse curvature bound
-MOMENTUM, CLEAR = 0.8, 90.0  # kept of the last step (Nesterov), half of it where rows are so many deviations of noise
+# gradient steps, each this multiple of the inverse curvature bound
+STEPS = 20
+STEP = 5.0
+# kept of the last step (Nesterov), half of it where rows are so many deviations of noise
+MOMENTUM = 0.8
+CLEAR = 90.0
 LIFT = 0.3  # the constant column of the intercept
 KNOTS = np.linspace(-16.0, 16.0, 4097)
 LENGTH = math.sqrt(1 + LIFT**2) * (1 + 2.0**-40)  # no row or gradient is longer
 FORMAT = FixedPoint(LENGTH)  # of a gradient, public
-WRONG = expit(-KNOTS)  # a table, since exponentials may round by where in memory a row lies
+WRONG = expit(
+    -KNOTS
+)  # a table, since exponentials may round by where in memory a row lies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +62,11 @@ class LogisticRows(Statistic[ExactSum]):
         """Sum one block, every row by itself in one fixed order."""
         total = np.zeros(len(block.values) + 1, dtype=np.int64)
         for group, values in block.by_group():
-            rows = lifted(values, np.asarray(self.centre)[:, None], np.asarray(self.scale)[:, None])
+            rows = lifted(
+                values,
+                np.asarray(self.centre)[:, None],
+                np.asarray(self.scale)[:, None],
+            )
             sign = 2.0 * group - 1.0
             margin = np.zeros(rows.shape[1])
             for coefficient, row in zip(self.coefficients, rows):
@@ -104,18 +114,28 @@ class PrivateLogisticRegression(BoundedMechanism, TwoClasses, BaseEstimator):
         """Bound the rows, debit the account, take the steps."""
         if isinstance(X, Source):
             if self.classes is None:
-                raise ParameterError("classes must name the two public labels of a Source. Got None.")
+                raise ParameterError(
+                    "classes must name the two public labels of a Source. Got None."
+                )
             classes = public_classes(self.classes, None)
-            table, group = Table.of(self, X, supervised=True, labelled=True), Labels(self.target, classes.tolist())
+            table = Table.of(self, X, supervised=True, labelled=True)
+            group = Labels(self.target, classes.tolist())
         else:
             if y is None:
-                raise ParameterError("requires y to be passed, but the target y is None: a classifier has labels.")
+                raise ParameterError(
+                    "requires y to be passed, but the target y is None: a classifier has labels."
+                )
             with no_values_quoted("y"):
                 labels = column_or_1d(uncoerced(y), warn=True)
                 classes = public_classes(self.classes, labels)
-            table, group = Table.of(self, X, class_signs(labels, classes), supervised=True), Labels("y0", [-1.0, 1.0])
-        group.value_set(table.source.schema.field(group.column).type)  # refuses before anything is debited
-        table = replace(table, targets=(), target_names=())  # it groups by its target and reads no numbers from it
+            table = Table.of(self, X, class_signs(labels, classes), supervised=True)
+            group = Labels("y0", [-1.0, 1.0])
+        group.value_set(
+            table.source.schema.field(group.column).type
+        )  # refuses before anything is debited
+        table = replace(
+            table, targets=(), target_names=()
+        )  # it groups by its target and reads no numbers from it
         size = len(table.features)
         norm = self._given_norm()
         point, units = self._publish_sums(
@@ -123,9 +143,14 @@ class PrivateLogisticRegression(BoundedMechanism, TwoClasses, BaseEstimator):
             lambda draws, units, left: gradient_steps(draws, group, units, norm, left),
             released=f"{size + 1} coefficients of a logistic regression",
             coordinates=(STEPS + 1) * (size + 1) + 1,
-            parameters=lambda left: {"row_norm": norm or "searched", "steps": STEPS, "row_mean_shift": left},
+            parameters=lambda left: {
+                "row_norm": norm or "searched",
+                "steps": STEPS,
+                "row_mean_shift": left,
+            },
         ).value
-        self.classes_, self.units_ = classes, units
+        self.classes_ = classes
+        self.units_ = units
         self.coef_ = (point[1:] / units[:, 1])[None]
         self.intercept_ = point[:1] * LIFT - self.coef_ @ units[:, 0]
         self.bounded_coef_ = point
@@ -135,7 +160,9 @@ class PrivateLogisticRegression(BoundedMechanism, TwoClasses, BaseEstimator):
         """Log-odds of the second class; a row is bounded as those were that the coefficients were fitted on."""
         check_is_fitted(self, "coef_")
         rows = np.asarray(new_rows(self, X), dtype=np.float64).T
-        return np.asarray(self.bounded_coef_ @ lifted(rows, self.units_[:, :1], self.units_[:, 1:]))
+        return np.asarray(
+            self.bounded_coef_ @ lifted(rows, self.units_[:, :1], self.units_[:, 1:])
+        )
 
 
 def gradient_steps(
@@ -152,9 +179,15 @@ def gradient_steps(
     momentum = MOMENTUM * clear / (1 + clear)
     for _ in range(STEPS):
         ahead = tuple((point + momentum * speed).tolist())
-        statistic = LogisticRows(centre=tuple(centre.tolist()), scale=tuple(scale.tolist()), coefficients=ahead)
+        statistic = LogisticRows(
+            centre=tuple(centre.tolist()),
+            scale=tuple(scale.tolist()),
+            coefficients=ahead,
+        )
         draws.spend_row(share * left**2)
-        sums = draws.table.source.aggregate(statistic, columns=draws.table.features, group=group)
+        sums = draws.table.source.aggregate(
+            statistic, columns=draws.table.features, group=group
+        )
         slope = draws.noisy(noise_design(noise, sums.shape, size + 1), sums)
         speed = momentum * speed + STEP / (look.rows / 4) * slope
         point = point + speed

@@ -21,7 +21,14 @@ from gaussveil.accounting import Release
 from gaussveil.mechanisms.noisy_sums import noise_design
 from gaussveil.mechanisms.regression.bounded import BoundedMechanism, Draws
 from gaussveil.mechanisms.regression.rows import Table, WeightedRows
-from gaussveil.mechanisms.regression.unit_sums import FRACTIONS, WIDEST, Left, UnitGrams, WholeUnits, block_energies
+from gaussveil.mechanisms.regression.unit_sums import (
+    FRACTIONS,
+    WIDEST,
+    Left,
+    UnitGrams,
+    WholeUnits,
+    block_energies,
+)
 from gaussveil.statistics import ExactSum
 from gaussveil.statistics.block import Grouping
 from gaussveil.statistics.fixed_point import carry
@@ -47,33 +54,58 @@ class Look:
     """What the mean square hardly exceeds, where it does not stand out of its noise; else the mean square."""
 
     @classmethod
-    def at(cls, draws: Draws, units: Floats, mean_shift: float, group: Grouping = None) -> Look:
+    def at(
+        cls, draws: Draws, units: Floats, mean_shift: float, group: Grouping = None
+    ) -> Look:
         """Draw it. Rows are as long as the bounds allow; of the mean is kept what stands out of its noise."""
         size = len(draws.table.features)
         centre, scale = (tuple(side.tolist()) for side in units[:size].T)
-        statistic = WeightedRows(centre=centre, scale=scale, row_norm=math.sqrt(size), targets=0)
-        sums = draws.table.source.aggregate(statistic, columns=draws.table.features, group=group)
+        statistic = WeightedRows(
+            centre=centre, scale=scale, row_norm=math.sqrt(size), targets=0
+        )
+        sums = draws.table.source.aggregate(
+            statistic, columns=draws.table.features, group=group
+        )
         energies = {"1": 1.0, "x": float(size), "trace": float(size**2)}
-        scales = block_scales({"1": 1.0, "x": 1.0, "trace": 1.0 / size**2}, energies, mean_shift)
+        scales = block_scales(
+            {"1": 1.0, "x": 1.0, "trace": 1.0 / size**2}, energies, mean_shift
+        )
         draws.spend_row(sum(energies[name] / each**2 for name, each in scales.items()))
         diagonal = np.arange(1, size + 1)
         parts = {
             "1": sums.limbs[:, :1, 0],
             "x": sums.limbs[:, 0, 1:-1],
-            "trace": carry(sums.limbs[:, diagonal, diagonal].sum(axis=1, keepdims=True)),
+            "trace": carry(
+                sums.limbs[:, diagonal, diagonal].sum(axis=1, keepdims=True)
+            ),
         }
         count, total, trace = (
-            draws.noisy(noise_design(scales[name], part.shape[1:], part.shape[1]), ExactSum(part, sums.unit))
+            draws.noisy(
+                noise_design(scales[name], part.shape[1:], part.shape[1]),
+                ExactSum(part, sums.unit),
+            )
             for name, part in parts.items()
         )
         rows = max(float(count[0]), scales["1"], 1.0)
         mean = np.clip(total / rows, -1.0, 1.0)
-        mean *= max(0.0, 1 - size * (scales["x"] / rows) ** 2 / max(float(mean @ mean), 1e-300))
+        mean *= max(
+            0.0, 1 - size * (scales["x"] / rows) ** 2 / max(float(mean @ mean), 1e-300)
+        )
         seen = float(trace[0]) > SURELY * scales["trace"]
         told = float(trace[0]) / rows - float(mean @ mean)
-        square = told if seen else size * TYPICAL**2
-        most = told if seen else min(max(told, 0.0) + HARDLY * scales["trace"] / rows, square)
-        return cls(rows, mean, *(min(max(one, 1e-6 * size), float(size)) for one in (square, most)))
+        if seen:
+            square = told
+        else:
+            square = size * TYPICAL**2
+        if seen:
+            most = told
+        else:
+            most = min(max(told, 0.0) + HARDLY * scales["trace"] / rows, square)
+        return cls(
+            rows,
+            mean,
+            *(min(max(one, 1e-6 * size), float(size)) for one in (square, most)),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +138,8 @@ class NoisyMoments:
     def certainty(self) -> Floats:
         """How far a mean stands out of its noise: 1 for targets, for features, which were centred, at most 1."""
         size = len(self.feature_names)
-        noise, found = float(np.sum(self.variance[0, 1 : size + 1])), self.matrix[0, 1 : size + 1]
+        noise = float(np.sum(self.variance[0, 1 : size + 1]))
+        found = self.matrix[0, 1 : size + 1]
         kept = max(0.0, 1 - noise / max(float(found @ found), 1e-300))
         return np.where(np.arange(len(self.scale)) < size, kept, 1.0)
 
@@ -117,8 +150,12 @@ class NoisyMoments:
 
     def centred(self, certainty: Floats | float | None = None) -> tuple[Floats, Floats]:
         """Sums of products about the means, drawn so far to zero, and the variance of the noise in each entry."""
-        kept = self.certainty if certainty is None else np.broadcast_to(certainty, self.scale.shape)
-        mean, noise = kept * self.matrix[0, 1:] / self.count, self.variance
+        if certainty is None:
+            kept = self.certainty
+        else:
+            kept = np.broadcast_to(certainty, self.scale.shape)
+        mean = kept * self.matrix[0, 1:] / self.count
+        noise = self.variance
         square = mean**2
         sums = self.matrix[1:, 1:] - self.count * np.outer(mean, mean)
         spread = noise[1:, 1:] + np.outer(square, square) * noise[0, 0]
@@ -138,7 +175,13 @@ class MomentsMechanism(BoundedMechanism):
 
     @abstractmethod
     def _scales(
-        self, size: int, targets: int, look: Look, mean_shift: float, fraction: float = 1.0, left: Left = (1.0, 0.0)
+        self,
+        size: int,
+        targets: int,
+        look: Look,
+        mean_shift: float,
+        fraction: float = 1.0,
+        left: Left = (1.0, 0.0),
     ) -> tuple[float, Scales]:
         """Predicted risk, and the noise of the blocks: a public rule of what the look told, its mean square in units of
         the radius, where units are bounded to this fraction, which leaves so much of their weight.
@@ -148,44 +191,84 @@ class MomentsMechanism(BoundedMechanism):
         """The radius where none is given, in units of half a range."""
         return self.reach * math.sqrt(look.square)
 
-    def _released(self, table: Table, target_bounds: Any = "auto") -> Release[NoisyMoments]:
+    def _released(
+        self, table: Table, target_bounds: Any = "auto"
+    ) -> Release[NoisyMoments]:
         """Debit, draw, certify."""
         size, targets = len(table.features), len(table.targets)
-        given, rows = self._given_norm(), table.source.rows_per_unit
-        share = self.unit_share if rows > 1 and math.comb(size + targets + 2, 2) <= WIDEST else 0.0
+        given = self._given_norm()
+        rows = table.source.rows_per_unit
+        if rows > 1 and math.comb(size + targets + 2, 2) <= WIDEST:
+            share = self.unit_share
+        else:
+            share = 0.0
 
         def draw(draws: Draws, units: Floats, whole: float) -> NoisyMoments:
             left = whole * math.sqrt(1 - share)
             look = Look.at(draws, units, left * math.sqrt(LOOK_SHARE))
-            norm = given or self._radius(size, targets, look, left * math.sqrt(1 - LOOK_SHARE))
+            norm = given or self._radius(
+                size, targets, look, left * math.sqrt(1 - LOOK_SHARE)
+            )
             centre, scale = units.T.copy()
             centre[:size] += look.middle * scale[:size]
             scale[:size] *= norm
-            look = replace(look, square=min(look.square / norm**2, 1.0), most=min(look.most / norm**2, 1.0))
-            placed, left = np.stack((centre, scale), axis=1), left * math.sqrt(1 - LOOK_SHARE)
+            look = replace(
+                look,
+                square=min(look.square / norm**2, 1.0),
+                most=min(look.most / norm**2, 1.0),
+            )
+            placed = np.stack((centre, scale), axis=1)
+            left = left * math.sqrt(1 - LOOK_SHARE)
             together = WholeUnits(draws, placed)
-            kept = together.left_by(whole * math.sqrt(LENGTH_SHARE)) if share else {1.0: (1.0, 0.0)}
-            plans = {each: self._scales(size, targets, look, left, each, weight) for each, weight in kept.items()}
+            if share:
+                kept = together.left_by(whole * math.sqrt(LENGTH_SHARE))
+            else:
+                kept = {1.0: (1.0, 0.0)}
+            plans = {
+                each: self._scales(size, targets, look, left, each, weight)
+                for each, weight in kept.items()
+            }
             fraction = min(plans, key=lambda each: plans[each][0])
-            grams = replace(together.grams, fraction=fraction) if share else None
+            if share:
+                grams = replace(together.grams, fraction=fraction)
+            else:
+                grams = None
             drawn = draw_moments(together, plans[fraction][1], grams)
             named = table.feature_names, table.target_names
-            moments = NoisyMoments(*named, *drawn[:2], centre, scale, look, drawn[2], rows)
+            moments = NoisyMoments(
+                *named, *drawn[:2], centre, scale, look, drawn[2], rows
+            )
             spared = whole * math.sqrt(share - LENGTH_SHARE * bool(share))
-            return moments if grams is None else self._by_unit(together, grams, moments, spared)
+            if grams is None:
+                return moments
+            return self._by_unit(together, grams, moments, spared)
 
         return self._publish_sums(
             table,
             draw,
             released=f"second moments of {size} features and {targets} target{'s' * (targets != 1)}"
             + ", and how long the sums of units are" * bool(share)
-            + ", and squares of each unit's part in the coefficients" * bool(share and targets),
-            coordinates=(1 + size + targets) ** 2 + size + 2 + (len(FRACTIONS) + (1 + size) * targets) * bool(share),
-            parameters=lambda left: {"row_norm": given or "searched", "row_mean_shift": left, "unit_share": share},
+            + ", and squares of each unit's part in the coefficients"
+            * bool(share and targets),
+            coordinates=(1 + size + targets) ** 2
+            + size
+            + 2
+            + (len(FRACTIONS) + (1 + size) * targets) * bool(share),
+            parameters=lambda left: {
+                "row_norm": given or "searched",
+                "row_mean_shift": left,
+                "unit_share": share,
+            },
             target_bounds=target_bounds,
         )
 
-    def _by_unit(self, units: WholeUnits, grams: UnitGrams, moments: NoisyMoments, mean_shift: float) -> NoisyMoments:
+    def _by_unit(
+        self,
+        units: WholeUnits,
+        grams: UnitGrams,
+        moments: NoisyMoments,
+        mean_shift: float,
+    ) -> NoisyMoments:
         """The moments, with what a pass over whole units tells at this mean shift of a row."""
         return moments
 
@@ -197,25 +280,41 @@ def noise_edge(noise: Floats) -> float:
 
 def block_entries(size: int, targets: int) -> Scales:
     """How many numbers of the upper triangle each block has; of the targets' products only squares matter."""
-    return {"1": 1, "x": size, "y": targets, "xx": size * (size + 1) / 2, "xy": size * targets, "yy": targets}
+    return {
+        "1": 1,
+        "x": size,
+        "y": targets,
+        "xx": size * (size + 1) / 2,
+        "xy": size * targets,
+        "yy": targets,
+    }
 
 
 def block_scales(weights: Scales, energies: Scales, mean_shift: float) -> Scales:
     """Noise deviations of the blocks that cost one row this mean shift and have the least weighted variance."""
-    total = sum(math.sqrt(energies[block] * weight) for block, weight in weights.items())
+    total = sum(
+        math.sqrt(energies[block] * weight) for block, weight in weights.items()
+    )
     return {
-        block: math.sqrt(math.sqrt(energies[block] / weight) * total) / mean_shift for block, weight in weights.items()
+        block: math.sqrt(math.sqrt(energies[block] / weight) * total) / mean_shift
+        for block, weight in weights.items()
     }
 
 
-def draw_moments(units: WholeUnits, scales: Scales, grams: UnitGrams | None) -> tuple[Floats, Floats, float]:
+def draw_moments(
+    units: WholeUnits, scales: Scales, grams: UnitGrams | None
+) -> tuple[Floats, Floats, float]:
     """Noisy matrix, variances of its entries, what the weights lack; without `grams` rows are bounded one by one."""
-    draws, statistic = units.draws, units.grams.reader.rows
-    columns, targets = 1 + len(draws.table.columns), statistic.targets
+    draws = units.draws
+    statistic = units.grams.reader.rows
+    columns = 1 + len(draws.table.columns)
+    targets = statistic.targets
     above, below = np.triu_indices(columns)
     if grams is None:
         sums = draws.table.source.aggregate(statistic, columns=draws.table.columns)
-        found = ExactSum(np.hstack((sums.limbs[:, above, below], sums.limbs[:, -1:, -1])), sums.unit)
+        found = ExactSum(
+            np.hstack((sums.limbs[:, above, below], sums.limbs[:, -1:, -1])), sums.unit
+        )
     else:
         found = units.sums(grams, grams.unit)
     energies = block_energies(targets, 1.0 if grams is None else grams.fraction)
@@ -223,15 +322,26 @@ def draw_moments(units: WholeUnits, scales: Scales, grams: UnitGrams | None) -> 
     matrix, variance = np.zeros((2, columns, columns))
     for name, each in scales.items():
         for root in (1.0, math.sqrt(2)):
-            (places,) = np.nonzero((units.grams.reader.kind == name) & (((above == below) & (above > 0)) == (root > 1)))
+            (places,) = np.nonzero(
+                (units.grams.reader.kind == name)
+                & (((above == below) & (above > 0)) == (root > 1))
+            )
             if len(places):
                 # squares have twice the variance: of units they were summed over sqrt(2)
-                after = 1.0 if grams is None else root
+                if grams is None:
+                    after = 1.0
+                else:
+                    after = root
                 noise = noise_design(each * root / after, (len(places),), len(places))
-                i, j = above[places], below[places]
-                matrix[i, j] = after * draws.noisy(noise, ExactSum(found.limbs[:, places], found.unit))
+                i = above[places]
+                j = below[places]
+                matrix[i, j] = after * draws.noisy(
+                    noise, ExactSum(found.limbs[:, places], found.unit)
+                )
                 variance[i, j] = after**2 * noise.covariance
     lower = np.tril_indices(columns, -1)
     matrix[lower], variance[lower] = matrix.T[lower], variance.T[lower]
-    lacking = draws.noisy(noise_design(scales["1"], (1,), 1), ExactSum(found.limbs[:, -1:], found.unit))
+    lacking = draws.noisy(
+        noise_design(scales["1"], (1,), 1), ExactSum(found.limbs[:, -1:], found.unit)
+    )
     return matrix, variance, float(lacking[0])

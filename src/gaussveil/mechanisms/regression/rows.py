@@ -15,10 +15,28 @@ import pyarrow as pa
 from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
 from gaussveil.errors import ParameterError, SchemaError
-from gaussveil.mechanisms.records import as_cells, cells_as_numbers, no_values_quoted, unit_apart
-from gaussveil.statistics import Block, ExactSum, FixedPoint, Source, Statistic, as_source
+from gaussveil.mechanisms.records import (
+    as_cells,
+    cells_as_numbers,
+    no_values_quoted,
+    unit_apart,
+)
+from gaussveil.statistics import (
+    Block,
+    ExactSum,
+    FixedPoint,
+    Source,
+    Statistic,
+    as_source,
+)
 from gaussveil.statistics.block import require_columns, require_numbers
-from gaussveil.statistics.fixed_point import PRODUCT_BITS, add_parts, column_norms, cross_products, scaled
+from gaussveil.statistics.fixed_point import (
+    PRODUCT_BITS,
+    add_parts,
+    column_norms,
+    cross_products,
+    scaled,
+)
 from gaussveil.statistics.statistic import State
 from gaussveil.statistics.unit import unit_of
 from gaussveil.typing import Floats
@@ -41,7 +59,15 @@ class Table:
         return self.features + self.targets
 
     @classmethod
-    def of(cls, estimator: Any, X: Any, y: Any = None, *, supervised: bool = False, labelled: bool = False) -> Table:
+    def of(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        supervised: bool = False,
+        labelled: bool = False,
+    ) -> Table:
         """What `fit` was given. Of a `Source` the estimator's `target` names the target column or columns.
 
         Where it is `labelled` the target of a Source may hold anything.
@@ -49,40 +75,82 @@ class Table:
         if isinstance(X, Source):
             return cls._of_source(estimator, X, supervised, labelled)
         if supervised and y is None:
-            raise ParameterError(f"requires y to be passed, but the target y is None: {type(estimator).__name__} fits.")
+            raise ParameterError(
+                f"requires y to be passed, but the target y is None: {type(estimator).__name__} fits."
+            )
         X, unit = unit_apart(X, estimator.unit)
         with no_values_quoted("X"):
-            given = validate_data(estimator, as_cells(X), dtype=None, ensure_all_finite=False, ensure_min_samples=0)
+            given = validate_data(
+                estimator,
+                as_cells(X),
+                dtype=None,
+                ensure_all_finite=False,
+                ensure_min_samples=0,
+            )
             rows = cells_as_numbers(given)
         columns = {f"x{j}": column for j, column in enumerate(rows.T)}
         if supervised:
             with no_values_quoted("y"):
                 labels = check_array(
-                    as_cells(y), dtype=None, ensure_2d=False, ensure_all_finite=False, ensure_min_samples=0
+                    as_cells(y),
+                    dtype=None,
+                    ensure_2d=False,
+                    ensure_all_finite=False,
+                    ensure_min_samples=0,
                 )
                 check_consistent_length(rows, labels)
-                columns |= {f"y{j}": each for j, each in enumerate(np.atleast_2d(cells_as_numbers(labels).T))}
-        table = pa.table({name: np.ascontiguousarray(column) for name, column in columns.items()})
+                columns |= {
+                    f"y{j}": each
+                    for j, each in enumerate(np.atleast_2d(cells_as_numbers(labels).T))
+                }
+        table = pa.table(
+            {name: np.ascontiguousarray(column) for name, column in columns.items()}
+        )
         source = as_source(table, unit=unit, rows_per_unit=estimator.rows_per_unit)
         targets = tuple(name for name in columns if name.startswith("y"))
         features = tuple(name for name in columns if name.startswith("x"))
         names = tuple(map(str, getattr(estimator, "feature_names_in_", features)))
-        called = tuple(map(str, getattr(y, "columns", ()))) or (str(getattr(y, "name", None) or "y"),)
-        named = called if len(called) == len(targets) else targets
-        unit_name = estimator.unit if isinstance(estimator.unit, str) else unit_of(source)
+        called = tuple(map(str, getattr(y, "columns", ()))) or (
+            str(getattr(y, "name", None) or "y"),
+        )
+        if len(called) == len(targets):
+            named = called
+        else:
+            named = targets
+        if isinstance(estimator.unit, str):
+            unit_name = estimator.unit
+        else:
+            unit_name = unit_of(source)
         return cls(source, features, targets, names, named, unit_name)
 
     @classmethod
-    def _of_source(cls, estimator: Any, source: Source, supervised: bool, labelled: bool) -> Table:
-        source = as_source(source, unit=estimator.unit, rows_per_unit=estimator.rows_per_unit)
-        named = getattr(estimator, "target", ()) if supervised else ()
-        targets = (named,) if isinstance(named, str) else tuple(named)
+    def _of_source(
+        cls, estimator: Any, source: Source, supervised: bool, labelled: bool
+    ) -> Table:
+        source = as_source(
+            source, unit=estimator.unit, rows_per_unit=estimator.rows_per_unit
+        )
+        if supervised:
+            named = getattr(estimator, "target", ())
+        else:
+            named = ()
+        if isinstance(named, str):
+            targets = (named,)
+        else:
+            targets = tuple(named)
         require_columns(source.schema, targets)
-        features = tuple(name for name in source.view.columns if name not in (*targets, source.view.unit))
+        features = tuple(
+            name
+            for name in source.view.columns
+            if name not in (*targets, source.view.unit)
+        )
         require_numbers(source.schema, features if labelled else (*features, *targets))
         if not features:
             raise SchemaError("the Source must have at least one column of features.")
-        estimator.n_features_in_, estimator.feature_names_in_ = len(features), np.asarray(features, dtype=object)
+        estimator.n_features_in_, estimator.feature_names_in_ = (
+            len(features),
+            np.asarray(features, dtype=object),
+        )
         return cls(source, features, targets, features, targets, unit_of(source))
 
 
@@ -98,7 +166,10 @@ class WeightedRows(Statistic[ExactSum]):
     @property
     def fixed_point(self) -> FixedPoint:
         """The public number format of z."""
-        return FixedPoint((1.0 + self.row_norm**2 + self.targets) ** 0.5 * (1 + 2.0**-40), PRODUCT_BITS)
+        return FixedPoint(
+            (1.0 + self.row_norm**2 + self.targets) ** 0.5 * (1 + 2.0**-40),
+            PRODUCT_BITS,
+        )
 
     def shapes(self, dimension: int, groups: int) -> dict[str, tuple[int, ...]]:
         """One matrix."""
@@ -108,15 +179,20 @@ class WeightedRows(Statistic[ExactSum]):
         """z of each column of `values`: the x-part no longer than row_norm, the others within [-1, 1]."""
         size = len(values) - self.targets
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            standard = (values - np.asarray(self.centre)[:, None]) / np.asarray(self.scale)[:, None]
+            standard = (values - np.asarray(self.centre)[:, None]) / np.asarray(
+                self.scale
+            )[:, None]
             norm = column_norms(standard[:size])
             limit = self.row_norm * (1.0 - (size + 8) * 2.0**-52)
             weight = np.where(norm > limit, limit / norm, 1.0)
-            one, within = np.ones((1, values.shape[1])), np.clip(standard[size:], -1.0, 1.0)
+            one = np.ones((1, values.shape[1]))
+            within = np.clip(standard[size:], -1.0, 1.0)
             rows = np.concatenate((one, standard[:size], within, one))
             rows[:-1] *= weight
             rows[-1] = np.sqrt(1.0 - weight**2)
-        rows[:, ~np.isfinite(norm + rows.sum(axis=0))] = 0.0  # a range of no width divides by zero
+        rows[:, ~np.isfinite(norm + rows.sum(axis=0))] = (
+            0.0  # a range of no width divides by zero
+        )
         return rows
 
     def partial(self, block: Block) -> State:
@@ -143,7 +219,9 @@ class ColumnHistograms(Statistic[ExactSum]):
         """Count one block."""
         bins = len(self.edges[0]) - 1
         found = [
-            np.bincount(np.searchsorted(edges[1:-1], column, side="right"), minlength=bins)
+            np.bincount(
+                np.searchsorted(edges[1:-1], column, side="right"), minlength=bins
+            )
             for column, edges in zip(block.values, np.asarray(self.edges))
         ]
         return {"histogram": scaled(np.asarray(found, dtype=np.int64), 0)}

@@ -24,7 +24,9 @@ from gaussveil.statistics.fixed_point import column_norms
 from gaussveil.statistics.unit_cells import ROW_BITS, CellReader, UnitCells, UnitTotals
 from gaussveil.typing import Floats, Integers
 
-FRACTIONS = tuple(2.0 ** (-step / 4) for step in range(17))  # f: of the most that a unit's rows could be together
+FRACTIONS = tuple(
+    2.0 ** (-step / 4) for step in range(17)
+)  # f: of the most that a unit's rows could be together
 WIDEST = 2**13  # products of a row; beyond, rows are bounded one by one
 REACH = 12.0  # a square of a normal law: beyond lies one in a hundred of its mean
 Line = tuple[float, ...]
@@ -43,7 +45,9 @@ class GramReader(CellReader):
         size = len(self.present) - self.rows.targets
         names = np.asarray(["1"] + ["x"] * size + ["y"] * self.rows.targets)
         above, below = np.triu_indices(len(names))
-        return np.where(above == 0, names[below], np.char.add(names[above], names[below]))
+        return np.where(
+            above == 0, names[below], np.char.add(names[above], names[below])
+        )
 
     @property
     def width(self) -> int:
@@ -52,10 +56,17 @@ class GramReader(CellReader):
 
     def integers(self, values: dict[str, Floats]) -> Iterator[Integers]:
         """Products of numbers within [-1, 1], row by row in one fixed order."""
-        rows = self.rows.weighted(np.stack([values[column] for column in self.present]))[:-1]
+        rows = self.rows.weighted(
+            np.stack([values[column] for column in self.present])
+        )[:-1]
         for i, j in zip(*np.triu_indices(len(rows))):
-            halved = math.sqrt(0.5) if i == j > 0 else 1.0
-            yield np.trunc(rows[i] * rows[j] * (halved * 2.0**ROW_BITS)).astype(np.int64)
+            if i == j > 0:
+                halved = math.sqrt(0.5)
+            else:
+                halved = 1.0
+            yield np.trunc(rows[i] * rows[j] * (halved * 2.0**ROW_BITS)).astype(
+                np.int64
+            )
 
 
 @dataclass(frozen=True)
@@ -78,7 +89,9 @@ class UnitGrams(UnitTotals):
     def weighted(self, cells: UnitCells) -> tuple[Floats, Floats]:
         """The sums, one column per unit, and |X'X|/m of each before it was weighted."""
         sums = cells.features[:, :, 0] * 2.0**-ROW_BITS
-        length = column_norms(sums[self.reader.kind == "xx"]) * (math.sqrt(2) / self.most)
+        length = column_norms(sums[self.reader.kind == "xx"]) * (
+            math.sqrt(2) / self.most
+        )
         weight = np.minimum(1.0, self.fraction / np.maximum(length, 1e-300))
         return np.asarray(weight * sums, dtype=np.float64), length
 
@@ -87,10 +100,14 @@ class UnitGrams(UnitTotals):
         sums, _ = self.weighted(cells)
         rows = np.vstack((sums, np.maximum(cells.rows[:, 0] - sums[0], 0.0)))
         kind = np.append(self.reader.kind, "1")
-        for name, energy in block_energies(self.reader.rows.targets, self.fraction).items():
+        for name, energy in block_energies(
+            self.reader.rows.targets, self.fraction
+        ).items():
             block = rows[kind == name]
             limit = self.most * math.sqrt(energy) * (1 - (len(block) + 8) * 2.0**-52)
-            rows[kind == name] = block * np.minimum(1.0, limit / np.maximum(column_norms(block), 1e-300))
+            rows[kind == name] = block * np.minimum(
+                1.0, limit / np.maximum(column_norms(block), 1e-300)
+            )
         return {"sums": np.trunc(rows / self.unit).astype(np.int64).T}
 
 
@@ -106,8 +123,12 @@ class RowsByLength(UnitTotals):
 
     def vectors(self, cells: UnitCells) -> dict[str, Integers]:
         """A unit's rows in its place, m at most."""
-        place = np.searchsorted(-np.asarray(FRACTIONS[1:]), -self.grams.weighted(cells)[1], side="right")
-        found = (place[:, None] == np.arange(len(FRACTIONS))) * np.minimum(cells.rows, self.grams.most)
+        place = np.searchsorted(
+            -np.asarray(FRACTIONS[1:]), -self.grams.weighted(cells)[1], side="right"
+        )
+        found = (place[:, None] == np.arange(len(FRACTIONS))) * np.minimum(
+            cells.rows, self.grams.most
+        )
         return {"sums": found}
 
 
@@ -133,11 +154,18 @@ class ScoreSquares(UnitTotals):
         place = np.maximum(place, place.T)
         sums[np.diag(place)[1:]] *= math.sqrt(2)
         found = []
-        for target, line, part in zip(place[len(self.lines[0]) :], self.lines, self.parts):
+        for target, line, part in zip(
+            place[len(self.lines[0]) :], self.lines, self.parts
+        ):
             with np.errstate(over="ignore", invalid="ignore"):
-                scores = [sums[target[a]] - _combined(line, sums[place[a]]) for a in range(len(line))]
+                scores = [
+                    sums[target[a]] - _combined(line, sums[place[a]])
+                    for a in range(len(line))
+                ]
                 found += [_combined(each, scores) ** 2 for each in part]
-        return {"sums": FixedPoint(self.limit).truncate(np.stack(found)).astype(np.int64).T}
+        return {
+            "sums": FixedPoint(self.limit).truncate(np.stack(found)).astype(np.int64).T
+        }
 
 
 def _combined(line: Line, rows: Any) -> Floats:
@@ -161,8 +189,12 @@ class WholeUnits:
         """Sums that are not weighted down."""
         table = self.draws.table
         centre, scale = (tuple(side.tolist()) for side in self.units.T)
-        rows = WeightedRows(centre=centre, scale=scale, row_norm=1.0, targets=len(table.targets))
-        reader = GramReader(table.source.view.unit or "", (), present=table.columns, rows=rows)
+        rows = WeightedRows(
+            centre=centre, scale=scale, row_norm=1.0, targets=len(table.targets)
+        )
+        reader = GramReader(
+            table.source.view.unit or "", (), present=table.columns, rows=rows
+        )
         return UnitGrams(reader, table.source.rows_per_unit)
 
     def sums(self, totals: UnitTotals, unit: float) -> ExactSum:
@@ -173,29 +205,48 @@ class WholeUnits:
     def left_by(self, mean_shift: float) -> dict[float, Left]:
         """What share of their weight all rows keep, for every f."""
         self.draws.spend_row(mean_shift**2)
-        scale, longest = 1 / mean_shift, np.asarray(FRACTIONS)
-        rows = self.draws.noisy(noise_design(scale, longest.shape, 1), self.sums(RowsByLength(self.grams), 1.0))
-        weights, total = np.minimum(1.0, longest[:, None] / longest), max(float(rows.sum()), scale)
+        scale = 1 / mean_shift
+        longest = np.asarray(FRACTIONS)
+        rows = self.draws.noisy(
+            noise_design(scale, longest.shape, 1),
+            self.sums(RowsByLength(self.grams), 1.0),
+        )
+        weights = np.minimum(1.0, longest[:, None] / longest)
+        total = max(float(rows.sum()), scale)
         left = weights @ rows / total
         doubt = scale * np.linalg.norm(weights - left[:, None], axis=1) / total
-        return dict(zip(FRACTIONS, zip(left.tolist(), doubt.tolist()))) | {1.0: (1.0, 0.0)}
+        return dict(zip(FRACTIONS, zip(left.tolist(), doubt.tolist()))) | {
+            1.0: (1.0, 0.0)
+        }
 
-    def effects(self, grams: UnitGrams, lines: Floats, parts: Floats, count: float, mean_shift: float) -> Floats:
+    def effects(
+        self,
+        grams: UnitGrams,
+        lines: Floats,
+        parts: Floats,
+        count: float,
+        mean_shift: float,
+    ) -> Floats:
         """Design effect of every coefficient, targets first; what its noise leaves open is added, up to all rows alike.
 
         `lines` and `parts` hold coefficients and A of every target, A such that rows by themselves give `count`.
         """
         limit = grams.most**2 * math.sqrt(REACH**2 + 3 * lines.size)
         matrices = tuple(tuple(map(tuple, part)) for part in parts.tolist())
-        squares = ScoreSquares(grams, tuple(map(tuple, lines.tolist())), matrices, limit)
+        squares = ScoreSquares(
+            grams, tuple(map(tuple, lines.tolist())), matrices, limit
+        )
         self.draws.spend_row(mean_shift**2)
         noise = limit / (grams.most * mean_shift)
         sums = self.sums(squares, FixedPoint(limit).unit)
-        found = self.draws.noisy(noise_design(noise, sums.shape, lines.size), sums).reshape(lines.shape)
+        found = self.draws.noisy(
+            noise_design(noise, sums.shape, lines.size), sums
+        ).reshape(lines.shape)
         return np.minimum((np.maximum(found, noise) + noise) / count, float(grams.most))
 
 
 def block_energies(targets: int, fraction: float = 1.0) -> dict[str, float]:
     """The largest squared length by which one row moves each block, the diagonal halved; of m rows m^2 times it."""
-    k, f = float(targets), fraction
+    k = float(targets)
+    f = fraction
     return {"1": 1.0, "x": f, "y": k, "xx": f**2 / 2, "xy": f * k, "yy": k**2 / 2}

@@ -16,18 +16,31 @@ import numpy as np
 
 from gaussveil import calibration, checks
 from gaussveil.accounting import Adjacency, Certificate, Charge
-from gaussveil.accounting.buffered_toeplitz import BITS, ERRORS, MOST_BUFFERS, MOST_STEPS, Buffers, sensitivity
+from gaussveil.accounting.buffered_toeplitz import (
+    BITS,
+    ERRORS,
+    MOST_BUFFERS,
+    MOST_STEPS,
+    Buffers,
+    sensitivity,
+)
 from gaussveil.accounting.canonical import canonical_json, decoded
 from gaussveil.accounting.matrix_mechanism import MatrixMechanism
 from gaussveil.accounting.strategies import BLT
 from gaussveil.errors import FormatError, NumericalError, ParameterError
-from gaussveil.mechanisms.meter_stream.design import SIZES, fine_enough, stream_sampler_error
+from gaussveil.mechanisms.meter_stream.design import (
+    SIZES,
+    fine_enough,
+    stream_sampler_error,
+)
 from gaussveil.mechanisms.release_path import Plan, Promise
 from gaussveil.noise.stream_filter import LARGEST_STEPS, StreamFilter
 from gaussveil.spectrum import GaussianPair
 from gaussveil.typing import Floats
 
-ROUNDED_SUMS = 1 + 2.0**-20  # lattice steps by which the rounded sum of buffers moves beyond the exact one
+ROUNDED_SUMS = (
+    1 + 2.0**-20
+)  # lattice steps by which the rounded sum of buffers moves beyond the exact one
 LISTED = 64  # takes in one run that are tried one by one
 NUMERICAL_MARGIN = 1 + 2.0**-28  # coefficients of a million steps are known to 1e-10
 
@@ -62,14 +75,27 @@ class TotalDesign:
 
     def accounted(self) -> MatrixMechanism:
         """The strategy and its noise in the accountant's words, but for the lattice; of one run."""
-        strategy = BLT(self.every, len(self.scales), takes=self.takes, separation=self.separation, error=self.minimise)
+        strategy = BLT(
+            self.every,
+            len(self.scales),
+            takes=self.takes,
+            separation=self.separation,
+            error=self.minimise,
+        )
         noise = self.filter.white / self.size
-        return MatrixMechanism(strategy, noise_multiplier=noise, takes=self.takes, separation=self.separation)
+        return MatrixMechanism(
+            strategy,
+            noise_multiplier=noise,
+            takes=self.takes,
+            separation=self.separation,
+        )
 
     @property
     def charge(self) -> Charge:
         """What the whole total costs, once."""
-        return Charge(GaussianPair.mean_shift(self.mean_shift), sampler_error=self.sampler_error)
+        return Charge(
+            GaussianPair.mean_shift(self.mean_shift), sampler_error=self.sampler_error
+        )
 
     def sd(self, first: int, last: int) -> float:
         """Deviation of the noise in the sum of readings [first, last) of a total that began at 0."""
@@ -114,13 +140,17 @@ class TotalRequest:
         checks.one_of("minimise", self.minimise, ERRORS)
         low, high = checks.span("limits", self.limits)
         if not low <= self.substitute <= high:
-            raise ParameterError(f"substitute must lie within limits {self.limits}. Got {self.substitute}.")
+            raise ParameterError(
+                f"substitute must lie within limits {self.limits}. Got {self.substitute}."
+            )
 
     @property
     def most(self) -> int:
         """In how many readings of the whole life one record may be."""
         allowed = -(-self.steps // self.separation)
-        return allowed if self.takes is None else min(checks.whole("takes", self.takes), allowed)
+        if self.takes is None:
+            return allowed
+        return min(checks.whole("takes", self.takes), allowed)
 
     @property
     def change(self) -> float:
@@ -133,7 +163,8 @@ class TotalRequest:
 
 def design_total(request: TotalRequest) -> TotalDesign:
     """Choose the buffers, measure what they hide and scale the noise to the promise."""
-    promise, steps = request.promise, request.steps
+    promise = request.promise
+    steps = request.steps
     strategy = BLT(
         request.every,
         request.buffers,
@@ -144,14 +175,20 @@ def design_total(request: TotalRequest) -> TotalDesign:
     shape = fine_enough(StreamFilter(white=1.0), promise, steps)
     error = stream_sampler_error(shape, steps)
     mean_shift = calibration.mean_shift_for(promise.epsilon, promise.ideal_delta(error))
-    moved = moved_by_one(strategy, steps, request.every, request.most, request.separation)
+    moved = moved_by_one(
+        strategy, steps, request.every, request.most, request.separation
+    )
     rough = shape.scaled(request.change * moved / mean_shift)
     coarsest = 2.0 * rough.grid  # which the noise that the lattice costs may reach
     found = shape.scaled(_reach(request.change, moved, coarsest, steps) / mean_shift)
     if found.grid > coarsest:
-        raise NumericalError("the lattice moved while the noise was scaled: choose a slightly different promise")
+        raise NumericalError(
+            "the lattice moved while the noise was scaled: choose a slightly different promise"
+        )
     if max(map(abs, request.limits)) / found.grid >= LARGEST_STEPS:
-        raise ParameterError(f"limits must be closer to the noise of {found.white:.3g}. Got {request.limits}.")
+        raise ParameterError(
+            f"limits must be closer to the noise of {found.white:.3g}. Got {request.limits}."
+        )
     return TotalDesign(
         sample_period=request.sample_period,
         epsilon=promise.epsilon,
@@ -174,11 +211,15 @@ def design_total(request: TotalRequest) -> TotalDesign:
 
 def _reach(size: float, moved: float, grid: float, steps: int) -> float:
     """How far z's centre moves at most, on the lattice: readings are rounded to it, and so are sums of buffers."""
-    return ((size + grid) * moved + ROUNDED_SUMS * grid * math.sqrt(steps)) * NUMERICAL_MARGIN
+    return (
+        (size + grid) * moved + ROUNDED_SUMS * grid * math.sqrt(steps)
+    ) * NUMERICAL_MARGIN
 
 
 @lru_cache(maxsize=64)
-def moved_by_one(buffers: Buffers, steps: int, every: int, takes: int, separation: int) -> float:
+def moved_by_one(
+    buffers: Buffers, steps: int, every: int, takes: int, separation: int
+) -> float:
     """How far changes of 1 move C x over a whole life, C anew after every `every` readings.
 
     In one run this is the accountant's figure. Over several, which of them a record is in is not known: the squares add
@@ -189,7 +230,10 @@ def moved_by_one(buffers: Buffers, steps: int, every: int, takes: int, separatio
         return sensitivity(column, takes, separation)
     inside = min(takes, -(-every // separation))
     if inside <= LISTED:
-        share = max(sensitivity(column, count, separation) ** 2 / count for count in range(1, inside + 1))
+        share = max(
+            sensitivity(column, count, separation) ** 2 / count
+            for count in range(1, inside + 1)
+        )
     else:
         share = _largest_share(column, separation)
     return math.sqrt(takes * share)
@@ -200,7 +244,9 @@ def _largest_share(column: Floats, separation: int) -> float:
     rows = -(-column.size // separation)
     padded = np.zeros(rows * separation)
     padded[: column.size] = column
-    later = np.cumsum(padded.reshape(rows, separation)[::-1], axis=0)[::-1].ravel()[: column.size]
+    later = np.cumsum(padded.reshape(rows, separation)[::-1], axis=0)[::-1].ravel()[
+        : column.size
+    ]
     return float(2.0 * column @ later - column @ column) * NUMERICAL_MARGIN
 
 
@@ -225,24 +271,40 @@ def design_from_dict(record: object) -> TotalDesign:
         _check_buffers(design)
     except ParameterError as error:
         raise FormatError(f"not {what} of this version: {error}") from error
-    moved = moved_by_one(design.buffers, design.sample_limit, design.every, request.most, design.separation)
+    moved = moved_by_one(
+        design.buffers,
+        design.sample_limit,
+        design.every,
+        request.most,
+        design.separation,
+    )
     enough = _reach(design.size, moved, design.filter.grid, design.sample_limit)
     hides = enough <= design.mean_shift * design.filter.white * NUMERICAL_MARGIN
     plain = replace(StreamFilter(white=design.filter.white), width=design.filter.width)
     if not hides or design.filter != plain or design.takes != request.most:
-        raise FormatError("the noise of the running total does not hide what it promises")
+        raise FormatError(
+            "the noise of the running total does not hide what it promises"
+        )
     if design.sampler_error < design.filter.total_variation(2 * design.sample_limit):
         raise FormatError("the running total does not pay for its sampler's error")
     return design
 
 
 def _check_buffers(design: TotalDesign) -> None:
-    scales, decays = np.array(design.scales), np.array(design.decays)
-    if scales.shape != decays.shape or not np.all((scales >= 0) & (decays >= 0) & (decays < 1) & (scales < 1)):
+    scales = np.array(design.scales)
+    decays = np.array(design.decays)
+    if scales.shape != decays.shape or not np.all(
+        (scales >= 0) & (decays >= 0) & (decays < 1) & (scales < 1)
+    ):
         raise ParameterError("scales and decays must be as many, from 0 to 1")
-    exact = all(math.ldexp(value, BITS).is_integer() for value in (*design.scales, *design.decays))
+    exact = all(
+        math.ldexp(value, BITS).is_integer()
+        for value in (*design.scales, *design.decays)
+    )
     if not exact or scales.sum() > 1:
-        raise ParameterError("scales and decays must be multiples of 2^-53, and scales at most 1 together")
+        raise ParameterError(
+            "scales and decays must be multiples of 2^-53, and scales at most 1 together"
+        )
 
 
 def design_to_dict(design: TotalDesign) -> dict[str, Any]:
@@ -257,7 +319,9 @@ def total_plan(design: TotalDesign, released: str) -> Plan:
     return Plan(
         charge=design.charge,
         released=f"running totals of {released}, {design.sample_limit} of them",
-        adjacency=Adjacency.steps(design.takes, design.separation, design.size, "meter's stream"),
+        adjacency=Adjacency.steps(
+            design.takes, design.separation, design.size, "meter's stream"
+        ),
         assumptions=(
             f"at most {design.sample_limit} readings are pushed, none of them twice",
             "time stamps, which readings are missing and when a total begins anew are public; readings are clipped",
@@ -265,9 +329,16 @@ def total_plan(design: TotalDesign, released: str) -> Plan:
         ),
         parameters={
             "strategy": "buffered linear Toeplitz",
-            "trajectory": {"epsilon": design.epsilon, "delta": design.delta, "mean_shift": design.mean_shift},
+            "trajectory": {
+                "epsilon": design.epsilon,
+                "delta": design.delta,
+                "mean_shift": design.mean_shift,
+            },
             "noise_sd": design.filter.white,
-            "total_sd": {"mean square": design.root_mean_square(), "last": design.sd(0, design.every)},
+            "total_sd": {
+                "mean square": design.root_mean_square(),
+                "last": design.sd(0, design.every),
+            },
             "begun_anew_after": None if once else design.every,
             **_public(design),
         },
@@ -278,11 +349,21 @@ def check_paid(design: TotalDesign, certificate: Certificate) -> None:
     """Refuse a design that is not the one the certificate was written for."""
     stated = certificate.parameters
     written = {name: canonical_json(value) for name, value in _public(design).items()}
-    same = all(name in stated and canonical_json(stated[name]) == text for name, text in written.items())
-    promised = (certificate.epsilon, certificate.delta) == (design.epsilon, design.delta)
+    same = all(
+        name in stated and canonical_json(stated[name]) == text
+        for name, text in written.items()
+    )
+    promised = (certificate.epsilon, certificate.delta) == (
+        design.epsilon,
+        design.delta,
+    )
     if certificate.mechanism != "running total" or not same or not promised:
         raise FormatError("the design is not the one that its certificate covers")
 
 
 def _public(design: TotalDesign) -> dict[str, Any]:
-    return {name: value for name, value in design_to_dict(design).items() if name not in ("epsilon", "delta")}
+    return {
+        name: value
+        for name, value in design_to_dict(design).items()
+        if name not in ("epsilon", "delta")
+    }

@@ -37,7 +37,9 @@ class TotalPlan(Shown):
         """Whether a total about as large as that is known to a tenth; in words, from public numbers."""
         share = self.last_sd / checks.positive("total", total)
         if share <= PART:
-            return Useful(True, f"useful: the error of the last total is {share:.2g} of it")
+            return Useful(
+                True, f"useful: the error of the last total is {share:.2g} of it"
+            )
         return Useful(
             False,
             f"cannot be useful: the error of the last total, {self.last_sd:.3g}, is {share:.2g} of it; it needs one "
@@ -48,7 +50,9 @@ class TotalPlan(Shown):
     def describe(self) -> str:
         """Say it in plain text."""
         spans = (("a day", self.daily_sd), ("a week", self.weekly_sd))
-        sums = "".join(f"; {sd:.3g} on the sum of {name}" for name, sd in spans if sd is not None)
+        sums = "".join(
+            f"; {sd:.3g} on the sum of {name}" for name, sd in spans if sd is not None
+        )
         return (
             f"error {self.total_sd:.3g} on a total (root mean square), {self.last_sd:.3g} on the last of {self.steps}"
             f"{sums}; a binary tree would have {self.tree_sd:.3g}, independent noise {self.independent_sd:.3g}"
@@ -83,7 +87,9 @@ def figures(design: TotalDesign) -> TotalPlan:
 
 def _late(design: TotalDesign, length: float) -> float | None:
     samples = round(length / design.sample_period)
-    return design.sd(design.every - samples, design.every) if 1 <= samples <= design.every else None
+    if 1 <= samples <= design.every:
+        return design.sd(design.every - samples, design.every)
+    return None
 
 
 def tree_error(steps: int, takes: int = 1, separation: int = 1) -> float:

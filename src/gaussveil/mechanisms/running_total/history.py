@@ -70,7 +70,9 @@ class TotalHistory:
 
     def continued(self) -> Run:
         """A run that goes on from the total here."""
-        return replace(self.runs[-1], first=self.index, total=self.total, variance=self.variance())
+        return replace(
+            self.runs[-1], first=self.index, total=self.total, variance=self.variance()
+        )
 
     def add(self, increments: list[int]) -> list[int]:
         """The totals after further noisy readings."""
@@ -95,16 +97,27 @@ class TotalHistory:
 
     def current(self) -> WindowSum:
         """The total as it stands."""
-        return WindowSum(self.runs[-1].begun, self.index, self._scaled(self.total), math.sqrt(self.variance()))
+        return WindowSum(
+            self.runs[-1].begun,
+            self.index,
+            self._scaled(self.total),
+            math.sqrt(self.variance()),
+        )
 
     def window(self, first: int, last: int) -> WindowSum:
         """The sum of some readings."""
-        earliest = max(self.runs[0].first, self.oldest + (self.oldest > self.runs[0].first))
+        earliest = max(
+            self.runs[0].first, self.oldest + (self.oldest > self.runs[0].first)
+        )
         checks.whole("first", first, f"[{min(earliest, self.index)}, {self.index}]")
         checks.whole("last", last, f"[{first + 1}, {self.index}]")
-        steps, variance = 0, 0.0
+        steps = 0
+        variance = 0.0
         for run, begin, end in self._cut(first, last):
-            before = run.total if begin == run.first else self._after(begin)
+            if begin == run.first:
+                before = run.total
+            else:
+                before = self._after(begin)
             steps += self._after(end) - before
             variance += self.design.sd(begin - run.first, end - run.first) ** 2
         return WindowSum(first, last, self._scaled(steps), math.sqrt(variance))
@@ -112,7 +125,10 @@ class TotalHistory:
     def _cut(self, first: int, last: int) -> list[tuple[Run, int, int]]:
         """The window in parts of one run each."""
         ends = [*(run.first for run in self.runs[1:]), self.index]
-        parts = [(run, max(first, run.first), min(last, end)) for run, end in zip(self.runs, ends)]
+        parts = [
+            (run, max(first, run.first), min(last, end))
+            for run, end in zip(self.runs, ends)
+        ]
         return [(run, begin, end) for run, begin, end in parts if begin < end]
 
     def _after(self, index: int) -> int:
@@ -125,7 +141,12 @@ class TotalHistory:
     def to_record(self) -> dict[str, Any]:
         """Plain values."""
         runs = [asdict(run) for run in self.runs]
-        return {"index": self.index, "total": self.total, "kept": self.kept, "runs": runs}
+        return {
+            "index": self.index,
+            "total": self.total,
+            "kept": self.kept,
+            "runs": runs,
+        }
 
     @classmethod
     def from_record(cls, design: TotalDesign, record: Any) -> Self:

@@ -44,7 +44,9 @@ class TotalNoise:
 
     def draw(self, count: int, generator: Generator) -> list[int]:
         """Noise of the next readings, in steps of the lattice."""
-        drawn = self._bank.push(np.zeros((count, 1), dtype=np.int64), generator)[0][:, 0]
+        drawn = self._bank.push(np.zeros((count, 1), dtype=np.int64), generator)[0][
+            :, 0
+        ]
         return [self._next(fresh) for fresh in drawn.tolist()]
 
     def _next(self, fresh: int) -> int:
@@ -52,6 +54,7 @@ class TotalNoise:
         noise: int = fresh - ((carried + HALF_SUM) >> (BITS + FRACTION))
         arriving = noise << FRACTION
         self.state = [
-            ((decay * buffer + HALF_DECAY) >> BITS) + arriving for decay, buffer in zip(self._decays, self.state)
+            ((decay * buffer + HALF_DECAY) >> BITS) + arriving
+            for decay, buffer in zip(self._decays, self.state)
         ]
         return noise

@@ -37,7 +37,12 @@ from gaussveil.mechanisms.running_total.design import (
     total_plan,
 )
 from gaussveil.mechanisms.running_total.figures import TotalPlan, figures
-from gaussveil.mechanisms.running_total.history import Run, TotalHistory, WindowMean, WindowSum
+from gaussveil.mechanisms.running_total.history import (
+    Run,
+    TotalHistory,
+    WindowMean,
+    WindowSum,
+)
 from gaussveil.mechanisms.running_total.noise import TotalNoise
 from gaussveil.noise import Generator
 from gaussveil.noise.stream_filter import to_steps
@@ -103,7 +108,10 @@ class RunningTotal(Continued):
         if self._design is None:
             check_generator(self.generator)
             period = hours("sample_period", self.sample_period)
-            every = self.steps if self.every is None else _readings("every", self.every, period)
+            if self.every is None:
+                every = self.steps
+            else:
+                every = _readings("every", self.every, period)
             if self.keep is not None:
                 _readings("keep", self.keep, period)
             self._design = design_total(
@@ -136,12 +144,16 @@ class RunningTotal(Continued):
     @property
     def index(self) -> int:
         """Readings pushed so far."""
-        return self._history.index if self.is_open else 0
+        if self.is_open:
+            return self._history.index
+        return 0
 
     @property
     def outputs(self) -> list[float]:
         """The totals that are kept, the newest last."""
-        return [step * self.design_.filter.grid for step in self._history.kept] if self.is_open else []
+        if self.is_open:
+            return [step * self.design_.filter.grid for step in self._history.kept]
+        return []
 
     def released(self, first: int) -> Floats:
         """The totals after reading `first` and later ones; those that are no longer kept are refused."""
@@ -166,10 +178,16 @@ class RunningTotal(Continued):
         One number per reading, or a row per reading and a column per meter: totals over all meters.
         """
         design = self.design_
-        values = meter_columns(readings, order, design.limits, design.filter.input_grid, alone=True)
+        values = meter_columns(
+            readings, order, design.limits, design.filter.input_grid, alone=True
+        )
         if self.index + len(values) > design.sample_limit:
-            raise AssumptionError(f"the certificate covers {design.sample_limit} readings, not more. Begin a new one.")
-        return self._push(values) if self.is_open else self._open_with(values)
+            raise AssumptionError(
+                f"the certificate covers {design.sample_limit} readings, not more. Begin a new one."
+            )
+        if self.is_open:
+            return self._push(values)
+        return self._open_with(values)
 
     def _open_with(self, first: Floats) -> Floats:
         """The first block is drawn inside the transaction, like every other release."""
@@ -179,25 +197,35 @@ class RunningTotal(Continued):
             self._start()
             return self._push(first)
 
-        return self._publish(total_plan(self.design_, self.released_as), make, whole=False).value
+        return self._publish(
+            total_plan(self.design_, self.released_as), make, whole=False
+        ).value
 
     def _push(self, values: Floats) -> Floats:
         self._check_process()
         design = self.design_
-        steps = to_steps(values, design.filter.input_grid, *design.limits, design.substitute)
+        steps = to_steps(
+            values, design.filter.input_grid, *design.limits, design.substitute
+        )
         if steps.ndim > 1:
             steps = steps.sum(axis=1)
         source = self._source
         self._claim_state()
-        history, released = self._history, list[int]()
+        history = self._history
+        released = list[int]()
         while len(released) < len(steps):
-            if history.index % design.every == 0 and history.runs[-1].begun != history.index:
+            if (
+                history.index % design.every == 0
+                and history.runs[-1].begun != history.index
+            ):
                 history.begin(history.anew())
                 self._noise.forget()
             left = design.every - history.index % design.every
             part = steps[len(released) : len(released) + left]
             noise = self._noise.draw(len(part), source)
-            released += history.add([reading + own for reading, own in zip(part.tolist(), noise)])
+            released += history.add(
+                [reading + own for reading, own in zip(part.tolist(), noise)]
+            )
         self._forget()
         return np.array(released, dtype=np.float64) * design.filter.grid
 
@@ -205,14 +233,19 @@ class RunningTotal(Continued):
         """Let go of totals that nobody asked to keep."""
         if self._to_keep is None:
             return
-        held = 0 if self._held is None else self._history.index - self._held
+        if self._held is None:
+            held = 0
+        else:
+            held = self._history.index - self._held
         self._history.forget(max(self._to_keep, held))
 
     @cached_property
     def _to_keep(self) -> int | None:
         if self.keep is None:
             return None
-        return 1 + _readings("keep", self.keep, hours("sample_period", self.sample_period))
+        return 1 + _readings(
+            "keep", self.keep, hours("sample_period", self.sample_period)
+        )
 
     def current(self) -> WindowSum:
         """The total as it stands, since it began, and the deviation of its error."""
@@ -227,9 +260,13 @@ class RunningTotal(Continued):
         history = self._begun()
         samples = _readings("last", last, self.design_.sample_period)
         if samples > history.index:
-            raise ParameterError(f"last must be at most the {history.index} readings so far. Got {last!r}.")
+            raise ParameterError(
+                f"last must be at most the {history.index} readings so far. Got {last!r}."
+            )
         found = history.window(history.index - samples, history.index)
-        return WindowMean(found.first, found.last, found.total / samples, found.sd / samples)
+        return WindowMean(
+            found.first, found.last, found.total / samples, found.sd / samples
+        )
 
     def _begun(self) -> TotalHistory:
         if not self.index:
@@ -264,7 +301,9 @@ class RunningTotal(Continued):
             "design": design_to_dict(self.design_),
             "keep": self._to_keep,
             "open": None,
-            "account": None if self.account is None else [self.account.ledger, self.account.name],
+            "account": None
+            if self.account is None
+            else [self.account.ledger, self.account.name],
         }
         if self.is_open:
             record["open"] = {
@@ -275,21 +314,35 @@ class RunningTotal(Continued):
         return record
 
     @classmethod
-    def from_record(cls, record: Any, name: str = "of a file", *, generator: Generator | None = None) -> Self:
+    def from_record(
+        cls, record: Any, name: str = "of a file", *, generator: Generator | None = None
+    ) -> Self:
         """Inverse of `to_record`; the record may come from anybody."""
         try:
             if record["format"] != FORMAT or record["version"] != VERSION:
                 raise FormatError(f"{name} is not a running total of version {VERSION}")
-            account = None if record["account"] is None else Account(*record["account"])
-            keep = None if record["keep"] is None else max(0, checks.whole("keep", record["keep"]) - 1)
-            made = cls._of_design(design_from_dict(record["design"]), keep, account, generator)
+            if record["account"] is None:
+                account = None
+            else:
+                account = Account(*record["account"])
+            if record["keep"] is None:
+                keep = None
+            else:
+                keep = max(0, checks.whole("keep", record["keep"]) - 1)
+            made = cls._of_design(
+                design_from_dict(record["design"]), keep, account, generator
+            )
             if record["open"] is not None:
                 made._continue(record["open"])
             return made
-        except FormatError:  # says itself what is wrong, and quotes nothing of the state
+        except (
+            FormatError
+        ):  # says itself what is wrong, and quotes nothing of the state
             raise
         except (ValueError, KeyError, TypeError) as error:
-            raise FormatError(f"the running total {name} cannot be read: {type(error).__name__}") from error
+            raise FormatError(
+                f"the running total {name} cannot be read: {type(error).__name__}"
+            ) from error
 
     def _continue(self, opened: Any) -> None:
         self.certificate_ = Certificate.from_dict(opened["certificate"])
@@ -300,7 +353,11 @@ class RunningTotal(Continued):
 
     @classmethod
     def _of_design(
-        cls, design: TotalDesign, keep: int | str | None, account: Account | None, generator: Generator | None
+        cls,
+        design: TotalDesign,
+        keep: int | str | None,
+        account: Account | None,
+        generator: Generator | None,
     ) -> Self:
         made = cls(
             steps=design.sample_limit,
@@ -336,5 +393,7 @@ def _readings(name: str, length: int | str, period: float) -> int:
     if name == "keep":
         return math.ceil(count * (1 - 1e-9))
     if abs(count - round(count)) > 1e-9 * count or count < 1:
-        raise ParameterError(f"{name} must be whole readings of {period:g} h. Got {length!r}.")
+        raise ParameterError(
+            f"{name} must be whole readings of {period:g} h. Got {length!r}."
+        )
     return round(count)

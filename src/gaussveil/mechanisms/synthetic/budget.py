@@ -11,13 +11,20 @@ import numpy as np
 from gaussveil.typing import Floats
 
 SHORT_RANGE = 48  # whole numbers of a range in which each is a cell
-MOST_CELLS, FEWEST_CELLS = 64, 6
+MOST_CELLS = 64
+FEWEST_CELLS = 6
 MOST_VALUES = 128  # of a category
 MOST_CLASSES = 16  # of a label
 CELL_DEVIATIONS = 6.0  # of its noise that a cell's records are, about
 TAIL_DEVIATIONS = 3.0
 FIRST_CELLS_MOST = 512
-PARTS = {"counts": 0.02, "search": 0.2, "means": 0.08, "cells": 0.35, "dependence": 0.35}
+PARTS = {
+    "counts": 0.02,
+    "search": 0.2,
+    "means": 0.08,
+    "cells": 0.35,
+    "dependence": 0.35,
+}
 ROUNDS = (0.3, 0.3, 0.4)  # of the search for cells
 WITHIN_BALL = 0.95  # of Gaussian scores, that are summed as they are
 FINDING = 0.06  # where values of categories are found
@@ -51,18 +58,26 @@ class Shares:
     def deviations(self, shift: float, touched: Mapping[str, int]) -> dict[str, float]:
         """Noise of each draw of counts, a record of mean shift `shift` lying in so many of its cells."""
         shares = {name: getattr(self, name) for name in touched}
-        return {name: math.sqrt(touched[name] / share) / shift for name, share in shares.items() if share}
+        return {
+            name: math.sqrt(touched[name] / share) / shift
+            for name, share in shares.items()
+            if share
+        }
 
 
 def cells_for(records: float, deviation: float) -> int:
     """Number of cells of equal mass in which so many records stand out of the noise."""
-    return int(np.clip(records / (CELL_DEVIATIONS * deviation), FEWEST_CELLS, MOST_CELLS))
+    return int(
+        np.clip(records / (CELL_DEVIATIONS * deviation), FEWEST_CELLS, MOST_CELLS)
+    )
 
 
 def cell_shares(records: float, deviation: float) -> Floats:
     """Shares below the edges of the cells: even ones, and halves towards both ends as long as records stand out."""
     count = cells_for(records, deviation)
     shares = np.arange(1, count) / count
-    halves = math.floor(math.log2(max(records / count / (TAIL_DEVIATIONS * deviation), 1.0)))
+    halves = math.floor(
+        math.log2(max(records / count / (TAIL_DEVIATIONS * deviation), 1.0))
+    )
     tail = 0.5 ** np.arange(1, min(halves, 8) + 1) / count
     return np.sort(np.concatenate([shares, tail, 1 - tail]))

@@ -38,11 +38,22 @@ from gaussveil.postprocessing.clipped_moments import mean_gain, radius_from_quan
 from gaussveil.postprocessing.synthetic.cells import Cells, each_whole, finer_cells
 from gaussveil.postprocessing.synthetic.columns import DATE, MOMENT, Column
 from gaussveil.postprocessing.synthetic.dependence import latent_correlations
-from gaussveil.postprocessing.synthetic.laws import SeenColumn, law_of, pooled_scores, ranged
+from gaussveil.postprocessing.synthetic.laws import (
+    SeenColumn,
+    law_of,
+    pooled_scores,
+    ranged,
+)
 from gaussveil.postprocessing.synthetic.marginals import Marginal, simplex
 from gaussveil.postprocessing.synthetic.model import SyntheticModel
 from gaussveil.postprocessing.synthetic.quality import expected_gap, quality_of
-from gaussveil.postprocessing.synthetic.search import RANGE_DEVIATIONS, first_of, moved, ranged_cells, seen_cells
+from gaussveil.postprocessing.synthetic.search import (
+    RANGE_DEVIATIONS,
+    first_of,
+    moved,
+    ranged_cells,
+    seen_cells,
+)
 from gaussveil.statistics import ExactSum, Labels, MemorySource
 from gaussveil.statistics.fixed_point import scaled
 from gaussveil.typing import Floats, Integers
@@ -54,7 +65,10 @@ SCORE_REACH = 4.0  # deviations, per column, within which scores lie
 
 def sampler_error(classes: int, columns: int) -> float:
     """Total variation of all draws: a bound that no release changes."""
-    cells = columns * (3 * FIRST_CELLS_MOST + classes * (2 * MOST_CELLS + MOST_VALUES + FIRST_CELLS_MOST))
+    cells = columns * (
+        3 * FIRST_CELLS_MOST
+        + classes * (2 * MOST_CELLS + MOST_VALUES + FIRST_CELLS_MOST)
+    )
     moments = classes * (16 + 1 + columns + 4 * (2 + 2 * columns + columns**2))
     return SAMPLER_RESERVE * (cells + moments + classes)
 
@@ -70,13 +84,20 @@ class SyntheticDraws:
         generator: Generator | None,
         key_error: float = 0.0,
     ) -> None:
-        self.records, self.shares, self.key_error = records, shares, key_error
+        self.records = records
+        self.shares = shares
+        self.key_error = key_error
         self.rows = records.source.rows_per_unit
         names = tuple(one.name for one in records.features)
-        self.passes = PrivatePasses(records.source, names, None, 1, self.rows, self.rows, mean_shift, generator)
+        self.passes = PrivatePasses(
+            records.source, names, None, 1, self.rows, self.rows, mean_shift, generator
+        )
         self.allowed = for_stages(mean_shift / self.rows)  # what one record may lose
         self.cells = records.read()
-        self.values = {one.name: records.counted_values(one, self.cells[one.name]) for one in records.finding}
+        self.values = {
+            one.name: records.counted_values(one, self.cells[one.name])
+            for one in records.finding
+        }
 
     def model(self) -> SyntheticModel:
         """All draws in order, and what they make."""
@@ -91,13 +112,20 @@ class SyntheticDraws:
         weights = np.maximum(weights, deviation)
         means = self._means(known, weights)
         marginals = self._marginals(columns, known, means, weights)
-        correlations = np.broadcast_to(np.eye(len(columns)), (self.classes, len(columns), len(columns)))
+        correlations = np.broadcast_to(
+            np.eye(len(columns)), (self.classes, len(columns), len(columns))
+        )
         if self.shares.dependence:
             correlations = self._correlations(columns, marginals, counts, deviation)
-        found = {one.name: ranged(one, marginal) for one, marginal in zip(columns, marginals)}
+        found = {
+            one.name: ranged(one, marginal) for one, marginal in zip(columns, marginals)
+        }
         every = tuple(found.get(one.name, label or one) for one in self.records.columns)
         named = {column.name: marginal for column, marginal in zip(columns, marginals)}
-        gaps = {name: expected_gap(total, one.shares.size, self.cell_noise) for name, one in named.items()}
+        gaps = {
+            name: expected_gap(total, one.shares.size, self.cell_noise)
+            for name, one in named.items()
+        }
         return SyntheticModel(
             every,
             self.records.label,
@@ -111,7 +139,10 @@ class SyntheticDraws:
 
     def _group_by(self, label: Column | None) -> None:
         """Classes from now on, and the rows that have one."""
-        self.names = (None,) if label is None else label.values or (None,)
+        if label is None:
+            self.names = (None,)
+        else:
+            self.names = label.values or (None,)
         self.classes = len(self.names)
         if label is None or not label.values:
             self.group = np.zeros(len(next(iter(self.cells.values()))), dtype=np.int64)
@@ -120,35 +151,57 @@ class SyntheticDraws:
         kept = group >= 0
         self.group = group[kept]
         for name, one in self.cells.items():
-            self.cells[name] = one.filter(pa.array(kept)) if isinstance(one, pa.Array) else one[kept]
+            self.cells[name] = (
+                one.filter(pa.array(kept)) if isinstance(one, pa.Array) else one[kept]
+            )
 
     # The draws.
 
     def _shift(self, share: float) -> float:
         return math.sqrt(share) * self.allowed
 
-    def _counted(self, parts: Sequence[Integers], share: float, touched: int) -> tuple[list[Floats], float]:
+    def _counted(
+        self, parts: Sequence[Integers], share: float, touched: int
+    ) -> tuple[list[Floats], float]:
         """Noisy counts of the cells of several columns; a record lies in one cell of `touched` of them."""
         deviation = math.sqrt(touched) / self._shift(share)
         self.passes.spend(self.rows**2 * touched / deviation**2)
         flat = np.concatenate([part.ravel() for part in parts]).astype(np.int64)
-        design = noise_design(deviation, flat.shape, min(len(flat), self.rows * touched))
+        design = noise_design(
+            deviation, flat.shape, min(len(flat), self.rows * touched)
+        )
         noisy = self.passes.noisy(design, ExactSum(scaled(flat, 0), 1.0))
         ends = np.cumsum([part.size for part in parts])
-        return [one.reshape(part.shape) for one, part in zip(np.split(noisy, ends[:-1]), parts)], deviation
+        return [
+            one.reshape(part.shape)
+            for one, part in zip(np.split(noisy, ends[:-1]), parts)
+        ], deviation
 
     def _counts(self, columns: Sequence[Column]) -> tuple[list[Column], Floats, float]:
         """Noisy counts of classes, and of the steps in which numbers are written: whole ones, hundredths, days."""
         grained = [one for one in columns if one.grains]
-        places = [one.coarsest(self.cells[one.name][~np.isnan(self.cells[one.name])]) for one in grained]
+        places = [
+            one.coarsest(self.cells[one.name][~np.isnan(self.cells[one.name])])
+            for one in grained
+        ]
         parts = [np.bincount(self.group, minlength=self.classes)]
-        parts += [np.bincount(place, minlength=len(one.grains) + 1) for one, place in zip(grained, places)]
-        (counts, *steps), deviation = self._counted(parts, self.shares.counts, 1 + len(grained))
+        parts += [
+            np.bincount(place, minlength=len(one.grains) + 1)
+            for one, place in zip(grained, places)
+        ]
+        (counts, *steps), deviation = self._counted(
+            parts, self.shares.counts, 1 + len(grained)
+        )
         found = {}
         for one, seen in zip(grained, steps):
-            finer = np.cumsum(seen[::-1])[::-1][1:]  # numbers that are no multiples of each grain
+            finer = np.cumsum(seen[::-1])[::-1][
+                1:
+            ]  # numbers that are no multiples of each grain
             doubt = deviation * np.sqrt(np.arange(len(finer), 0, -1))
-            fits = np.flatnonzero((finer < GRAIN_DEVIATIONS * doubt) & (seen.sum() > 3 * GRAIN_DEVIATIONS * doubt))
+            fits = np.flatnonzero(
+                (finer < GRAIN_DEVIATIONS * doubt)
+                & (seen.sum() > 3 * GRAIN_DEVIATIONS * doubt)
+            )
             if len(fits):
                 found[one.name] = one.with_grain(one.grains[fits[0]])
         return [found.get(one.name, one) for one in columns], counts, deviation
@@ -164,17 +217,28 @@ class SyntheticDraws:
         padded = np.zeros(max(len(counts), self.rows), dtype=np.int64)
         padded[: len(counts)] = np.minimum(counts, LARGEST_KEY_COUNT)
         design = noise_design(deviation, padded.shape, self.rows)
-        noisy = self.passes.noisy(design, ExactSum(scaled(padded, 0), 1.0))[: len(counts)]
-        most = MOST_CLASSES - 1 if column.name == self.records.label else MOST_VALUES - 1
+        noisy = self.passes.noisy(design, ExactSum(scaled(padded, 0), 1.0))[
+            : len(counts)
+        ]
+        if column.name == self.records.label:
+            most = MOST_CLASSES - 1
+        else:
+            most = MOST_VALUES - 1
         largest = np.argsort(-noisy, kind="stable")[:most]
-        threshold = key_threshold(deviation, self.key_error / (len(self.values) * self.rows))
+        threshold = key_threshold(
+            deviation, self.key_error / (len(self.values) * self.rows)
+        )
         shown = []
         for one in values.take(pa.array(largest[noisy[largest] > threshold])):
-            with suppress(UnicodeDecodeError):  # bytes that are no text are no value, whoever shares them
+            with suppress(
+                UnicodeDecodeError
+            ):  # bytes that are no text are no value, whoever shares them
                 shown.append(one.as_py())
         return column.with_found(sorted(shown), column.name != self.records.label)
 
-    def _searched(self, columns: Sequence[Column], total: float) -> dict[str, tuple[Cells, Floats]]:
+    def _searched(
+        self, columns: Sequence[Column], total: float
+    ) -> dict[str, tuple[Cells, Floats]]:
         """Cells of about equal mass of the columns of numbers, and counts in them: looked for in rounds."""
         wanted = [one for one in columns if not one.is_category and not is_short(one)]
         if not wanted:
@@ -183,8 +247,13 @@ class SyntheticDraws:
         estimates: list[Floats] = []
         finest = math.sqrt(len(columns) * self.classes) / self._shift(self.shares.cells)
         for number, part in enumerate(ROUNDS):
-            parts = [_bincount(one.codes(self.cells[column.name]), one.size) for one, column in zip(cells, wanted)]
-            counts, deviation = self._counted(parts, part * self.shares.search, len(self.records.searched))
+            parts = [
+                _bincount(one.codes(self.cells[column.name]), one.size)
+                for one, column in zip(cells, wanted)
+            ]
+            counts, deviation = self._counted(
+                parts, part * self.shares.search, len(self.records.searched)
+            )
             last = number == len(ROUNDS) - 1
             shares = cell_shares(total, finest if last else deviation)
             estimates = []
@@ -192,15 +261,24 @@ class SyntheticDraws:
                 kept = seen_cells(noisy, deviation)
                 if number == 0 and column.low is None:
                     one, kept = ranged_cells(one, kept, column.kind in (DATE, MOMENT))
-                    noisy, kept = noisy[kept], slice(None)
+                    noisy = noisy[kept]
+                    kept = slice(None)
                 masses = np.zeros(one.size)
                 masses[kept] = simplex(noisy[kept], max(float(noisy[kept].sum()), 1.0))
-                least = RANGE_DEVIATIONS * deviation if last else 0.0
+                if last:
+                    least = RANGE_DEVIATIONS * deviation
+                else:
+                    least = 0.0
                 cells[place] = finer_cells(one, masses, shares, column.is_whole, least)
                 estimates.append(moved(one, masses, cells[place]) if last else masses)
-        return {column.name: (one, masses) for column, one, masses in zip(wanted, cells, estimates)}
+        return {
+            column.name: (one, masses)
+            for column, one, masses in zip(wanted, cells, estimates)
+        }
 
-    def _means(self, known: dict[str, tuple[Cells, Floats]], weights: Floats) -> dict[str, Floats]:
+    def _means(
+        self, known: dict[str, tuple[Cells, Floats]], weights: Floats
+    ) -> dict[str, Floats]:
         """Mean scores, by class, of the columns whose cells were looked for; of all classes together they are 0."""
         if not known or not self.shares.means:
             return {}
@@ -211,8 +289,14 @@ class SyntheticDraws:
         d = len(scores)
         radius = float(radius_from_quantile(WITHIN_BALL, d))
         passes = self._passes_over(scores)
-        _, sums = passes.counts_and_sums(np.zeros(d), radius, centre_scales(self._shift(self.shares.means), radius, d))
-        means = sums / (weights[:, None] * radius * mean_gain(np.asarray(radius), np.ones(()), d))
+        _, sums = passes.counts_and_sums(
+            np.zeros(d),
+            radius,
+            centre_scales(self._shift(self.shares.means), radius, d),
+        )
+        means = sums / (
+            weights[:, None] * radius * mean_gain(np.asarray(radius), np.ones(()), d)
+        )
         means -= np.average(means, axis=0, weights=weights)
         return dict(zip(known, means.T))
 
@@ -222,7 +306,8 @@ class SyntheticDraws:
         passes = self.passes
         passes.source = MemorySource(pa.table({**scores, label: self.group}))
         passes.columns = tuple(scores)
-        passes.group, passes.groups = Labels(label, tuple(range(self.classes))), self.classes
+        passes.group = Labels(label, tuple(range(self.classes)))
+        passes.groups = self.classes
         return passes
 
     def _marginals(
@@ -233,27 +318,49 @@ class SyntheticDraws:
         weights: Floats,
     ) -> list[Marginal]:
         """Noisy counts of every column's cells by class, missing ones beside them, as laws."""
-        parts, cells = [], {}
+        parts = []
+        cells = {}
         for column in columns:
             if column.is_category:
                 place = place_of(column, self.cells[column.name])
                 size = len(column.values or ())
             else:
-                cells[column.name] = known[column.name][0] if column.name in known else each_whole(*_ends(column))
-                place, size = cells[column.name].codes(self.cells[column.name]), cells[column.name].size
+                cells[column.name] = (
+                    known[column.name][0]
+                    if column.name in known
+                    else each_whole(*_ends(column))
+                )
+                place = cells[column.name].codes(self.cells[column.name])
+                size = cells[column.name].size
             place = np.where(place < 0, size, place)
-            parts.append(np.bincount(self.group * (size + 1) + place, minlength=self.classes * (size + 1)))
+            parts.append(
+                np.bincount(
+                    self.group * (size + 1) + place, minlength=self.classes * (size + 1)
+                )
+            )
             parts[-1] = parts[-1].reshape(self.classes, size + 1)
         counts, deviation = self._counted(parts, self.shares.cells, len(columns))
-        self.cell_noise, made = deviation, []
+        self.cell_noise = deviation
+        made = []
         for column, noisy in zip(columns, counts):
             _, prior = known.get(column.name, (None, None))
-            seen = SeenColumn(column, cells.get(column.name), noisy, deviation, prior, means.get(column.name))
+            seen = SeenColumn(
+                column,
+                cells.get(column.name),
+                noisy,
+                deviation,
+                prior,
+                means.get(column.name),
+            )
             made.append(law_of(seen, weights))
         return made
 
     def _correlations(
-        self, columns: Sequence[Column], marginals: Sequence[Marginal], counts: Floats, deviation: float
+        self,
+        columns: Sequence[Column],
+        marginals: Sequence[Marginal],
+        counts: Floats,
+        deviation: float,
     ) -> Floats:
         """Covariances of the cells' mean scores by class: the refinements of a mixture whose means are zero."""
         scores: dict[str, Any] = {}
@@ -262,9 +369,14 @@ class SyntheticDraws:
                 place = place_of(column, self.cells[column.name])
             else:
                 place = _codes(marginal, self.cells[column.name])
-            table = np.concatenate([marginal.signals, np.zeros((self.classes, 1))], axis=1)
-            scores[column.name] = table[self.group, np.where(place < 0, table.shape[1] - 1, place)]
-        d, radius = len(columns), SCORE_REACH * math.sqrt(len(columns))
+            table = np.concatenate(
+                [marginal.signals, np.zeros((self.classes, 1))], axis=1
+            )
+            scores[column.name] = table[
+                self.group, np.where(place < 0, table.shape[1] - 1, place)
+            ]
+        d = len(columns)
+        radius = SCORE_REACH * math.sqrt(len(columns))
         passes = self._passes_over(scores)
         start = Guess(
             counts,

@@ -7,17 +7,34 @@ from typing import Any
 
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.mixture.stages import for_stages
-from gaussveil.mechanisms.synthetic.budget import SHORT_RANGE, WITHIN_BALL, Shares, cells_for
+from gaussveil.mechanisms.synthetic.budget import (
+    SHORT_RANGE,
+    WITHIN_BALL,
+    Shares,
+    cells_for,
+)
 from gaussveil.mechanisms.synthetic.records import TableRecords, is_short
 from gaussveil.postprocessing.synthetic.columns import Column
-from gaussveil.postprocessing.synthetic.quality import LARGEST_GAP, expected_gap, too_small
+from gaussveil.postprocessing.synthetic.quality import (
+    LARGEST_GAP,
+    expected_gap,
+    too_small,
+)
 from gaussveil.postprocessing.synthetic.search import RANGE_DEVIATIONS
 
-SIZES = (1_000, 10_000, 100_000)  # of tables for which the plan speaks, if nobody says how many rows there are
-FEW_VALUES, FEW_CLASSES = 12, 2  # of columns whose values have to be found
+SIZES = (
+    1_000,
+    10_000,
+    100_000,
+)  # of tables for which the plan speaks, if nobody says how many rows there are
+# of columns whose values have to be found
+FEW_VALUES = 12
+FEW_CLASSES = 2
 
 
-def foreseen(records: TableRecords, shares: Shares, mean_shift: float, rows: int | None) -> dict[str, Any]:
+def foreseen(
+    records: TableRecords, shares: Shares, mean_shift: float, rows: int | None
+) -> dict[str, Any]:
     """Expected distance of columns and share of records that are shortened, by the number of rows."""
     sizes = SIZES if rows is None else (rows,)
     gaps = {f"{size}": _mean_gap(records, shares, mean_shift, size) for size in sizes}
@@ -25,7 +42,9 @@ def foreseen(records: TableRecords, shares: Shares, mean_shift: float, rows: int
     return {"expected_distance": gaps, "expected_clipped": clipped}
 
 
-def require_enough(records: TableRecords, shares: Shares, mean_shift: float, rows: int | None) -> None:
+def require_enough(
+    records: TableRecords, shares: Shares, mean_shift: float, rows: int | None
+) -> None:
     """Refuse a table whose stated size is too small for its columns, before anything is spent."""
     if rows is None:
         return
@@ -34,17 +53,27 @@ def require_enough(records: TableRecords, shares: Shares, mean_shift: float, row
         raise ParameterError(too_small(rows, len(records.features), gap))
 
 
-def _mean_gap(records: TableRecords, shares: Shares, mean_shift: float, size: int) -> float:
+def _mean_gap(
+    records: TableRecords, shares: Shares, mean_shift: float, size: int
+) -> float:
     deviation = _deviation(records, shares.cells, mean_shift)
     classes = _classes(records)
     finest = deviation * math.sqrt(classes)
-    gaps = [expected_gap(size, _cells(one, size, finest) * classes, deviation) for one in records.features]
+    gaps = [
+        expected_gap(size, _cells(one, size, finest) * classes, deviation)
+        for one in records.features
+    ]
     return sum(gaps) / len(gaps)
 
 
-def _clipped(records: TableRecords, shares: Shares, mean_shift: float, size: int) -> float:
+def _clipped(
+    records: TableRecords, shares: Shares, mean_shift: float, size: int
+) -> float:
     """Records beyond an end of a learnt range, or outside the ball in which scores are summed: at most, the larger."""
-    ball = 1 - WITHIN_BALL if shares.means or shares.dependence else 0.0
+    if shares.means or shares.dependence:
+        ball = 1 - WITHIN_BALL
+    else:
+        ball = 0.0
     learnt = any(one.low is None for one in records.searched)
     if not learnt:
         return ball
@@ -60,12 +89,16 @@ def _deviation(records: TableRecords, share: float, mean_shift: float) -> float:
 
 def _classes(records: TableRecords) -> int:
     label = next((one for one in records.columns if one.name == records.label), None)
-    return 1 if label is None else len(label.values or ()) or FEW_CLASSES
+    if label is None:
+        return 1
+    return len(label.values or ()) or FEW_CLASSES
 
 
 def _cells(column: Column, size: int, finest: float) -> int:
     if column.is_category:
-        return FEW_VALUES if column.values is None else max(len(column.values), 1)
+        if column.values is None:
+            return FEW_VALUES
+        return max(len(column.values), 1)
     if is_short(column):
         return min(int((column.high or 0) - (column.low or 0)) + 1, SHORT_RANGE)
     return cells_for(size, finest)

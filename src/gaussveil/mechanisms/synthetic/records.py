@@ -34,33 +34,54 @@ class TableRecords:
     @property
     def most_classes(self) -> int:
         """The number of the label's values, 1 without a label; a bound of it where they have to be found."""
-        (found,) = [one.values for one in self.columns if one.name == self.label] or [(None,)]
-        return MOST_CLASSES if found is None else len(found)
+        (found,) = [one.values for one in self.columns if one.name == self.label] or [
+            (None,)
+        ]
+        if found is None:
+            return MOST_CLASSES
+        return len(found)
 
     @property
     def searched(self) -> tuple[Column, ...]:
         """Columns of numbers whose cells have to be looked for."""
-        return tuple(one for one in self.features if not one.is_category and not is_short(one))
+        return tuple(
+            one for one in self.features if not one.is_category and not is_short(one)
+        )
 
     @property
     def finding(self) -> tuple[Column, ...]:
         """Categories whose values have to be found."""
-        return tuple(one for one in self.columns if one.is_category and one.values is None)
+        return tuple(
+            one for one in self.columns if one.is_category and one.values is None
+        )
 
     def read(self) -> dict[str, Any]:
         """The columns: numbers, or categories as Arrow has them. Private."""
         table = self.source.table([one.name for one in self.columns])
-        whole = {one.name: plain(_one_chunk(table.column(one.name))) for one in self.columns}
-        return {one.name: whole[one.name] if one.is_category else one.numbers(whole[one.name]) for one in self.columns}
+        whole = {
+            one.name: plain(_one_chunk(table.column(one.name))) for one in self.columns
+        }
+        return {
+            one.name: whole[one.name]
+            if one.is_category
+            else one.numbers(whole[one.name])
+            for one in self.columns
+        }
 
-    def counted_values(self, column: Column, cells: pa.Array) -> tuple[pa.Array, Integers]:
+    def counted_values(
+        self, column: Column, cells: pa.Array
+    ) -> tuple[pa.Array, Integers]:
         """Values of a column, and how many units have each; private, both of them."""
         unit = self.source.view.unit
         if unit is not None:
-            return self.source.units_per_value(unit, column.name, self.source.rows_per_unit)
+            return self.source.units_per_value(
+                unit, column.name, self.source.rows_per_unit
+            )
         encoded = cells.drop_null().dictionary_encode()
         places = encoded.indices.to_numpy(zero_copy_only=False)
-        return encoded.dictionary, np.bincount(places, minlength=len(encoded.dictionary)).astype(np.int64)
+        return encoded.dictionary, np.bincount(
+            places, minlength=len(encoded.dictionary)
+        ).astype(np.int64)
 
 
 def is_short(column: Column) -> bool:
@@ -76,7 +97,10 @@ def place_of(column: Column, cells: pa.Array) -> Integers:
         return np.full(len(cells), -1, dtype=np.int64)
     if not column.others:
         return Labels(column.name, column.values).codes(cells)
-    found = Labels(column.name, column.values[:-1]).codes(cells) if len(column.values) > 1 else np.full(len(cells), -1)
+    if len(column.values) > 1:
+        found = Labels(column.name, column.values[:-1]).codes(cells)
+    else:
+        found = np.full(len(cells), -1)
     known = cells.is_valid().to_numpy(zero_copy_only=False)
     return np.where((found < 0) & known, len(column.values) - 1, found).astype(np.int64)
 
@@ -95,20 +119,39 @@ def read_table(
     """Accept frames and Sources; refuse what the schema shows to be wrong, before anything is read or spent."""
     bound = Unit.of(unit, rows_per_unit)
     source = as_source(data)
-    source = source if bound is None else bound.beside(source)
-    protected = source.view.unit if bound is None else bound.column
+    if bound is not None:
+        source = bound.beside(source)
+    if bound is None:
+        protected = source.view.unit
+    else:
+        protected = bound.column
     if bounds not in (None, "auto"):
-        raise ParameterError(f"bounds must be 'auto', to learn ranges and values, or None. Got {bounds!r}.")
-    names = list(columns) if columns is not None else [one for one in source.schema.names if one != protected]
-    between, values = dict(between or {}), dict(values or {})
-    require_columns(source.schema, [*names, *between, *values, *([label] if label is not None else [])])
+        raise ParameterError(
+            f"bounds must be 'auto', to learn ranges and values, or None. Got {bounds!r}."
+        )
+    if columns is not None:
+        names = list(columns)
+    else:
+        names = [one for one in source.schema.names if one != protected]
+    between = dict(between or {})
+    values = dict(values or {})
+    require_columns(
+        source.schema,
+        [*names, *between, *values, *([label] if label is not None else [])],
+    )
     if protected in names:
-        raise SchemaError(f"the unit {protected!r} cannot be a column of the synthetic table: it names people.")
+        raise SchemaError(
+            f"the unit {protected!r} cannot be a column of the synthetic table: it names people."
+        )
     if label is not None and label not in names:
         names.append(label)
     if len(set(names)) != len(names) or not [name for name in names if name != label]:
-        raise SchemaError("columns must name at least one column beside the label, each once.")
-    made = tuple(_described(source.schema.field(name), between, values) for name in names)
+        raise SchemaError(
+            "columns must name at least one column beside the label, each once."
+        )
+    made = tuple(
+        _described(source.schema.field(name), between, values) for name in names
+    )
     _require_known(made, bounds, label)
     if source.view.unit is None and source.view.rate is None:
         source = source.select([*names, *([bound.column] if bound is not None else [])])
@@ -117,32 +160,47 @@ def read_table(
     return TableRecords(source, made, label)
 
 
-def _described(field: pa.Field, between: Mapping[str, Any], values: Mapping[str, Sequence[Any]]) -> Column:
+def _described(
+    field: pa.Field, between: Mapping[str, Any], values: Mapping[str, Sequence[Any]]
+) -> Column:
     column = column_of(field.name, field.type)
     if column.name in values:
         listed = tuple(values[column.name])
         if column.name in between:
-            raise ParameterError(f"column {column.name!r} must have a range or a list of values, not both.")
+            raise ParameterError(
+                f"column {column.name!r} must have a range or a list of values, not both."
+            )
         if not listed or len(listed) > MOST_VALUES:
-            raise ParameterError(f"values of {column.name!r} must be a list of 1 to {MOST_VALUES}. Got {len(listed)}.")
+            raise ParameterError(
+                f"values of {column.name!r} must be a list of 1 to {MOST_VALUES}. Got {len(listed)}."
+            )
         Labels(column.name, listed).value_set(field.type)
         return replace(column, kind="category", values=listed)
     if column.name not in between:
         return column
     if column.is_category:
-        raise ParameterError(f"column {column.name!r} holds {field.type}: list its values instead of a range.")
+        raise ParameterError(
+            f"column {column.name!r} holds {field.type}: list its values instead of a range."
+        )
     given = between[column.name]
     if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 2:
-        raise ParameterError(f"the range of {column.name!r} must be two numbers, low and high. Got {given!r}.")
+        raise ParameterError(
+            f"the range of {column.name!r} must be two numbers, low and high. Got {given!r}."
+        )
     low, high = (number_of(column, end) for end in given)
     if column.is_whole:
-        low, high = float(np.ceil(low)), float(np.floor(high))
+        low = float(np.ceil(low))
+        high = float(np.floor(high))
     if not low < high:
-        raise ParameterError(f"the range of {column.name!r} must go from low to high. Got {given!r}.")
+        raise ParameterError(
+            f"the range of {column.name!r} must go from low to high. Got {given!r}."
+        )
     return replace(column, low=low, high=high)
 
 
-def _require_known(columns: Sequence[Column], bounds: str | None, label: str | None) -> None:
+def _require_known(
+    columns: Sequence[Column], bounds: str | None, label: str | None
+) -> None:
     unknown = [one.name for one in columns if not one.is_category and one.low is None]
     unlisted = [one.name for one in columns if one.is_category and one.values is None]
     for one in columns:
@@ -151,12 +209,19 @@ def _require_known(columns: Sequence[Column], bounds: str | None, label: str | N
                 f"the label {label!r} holds {one.type}: list its values, of which there are few (values={{{label!r}: "
                 "[0, 1]})."
             )
-        if one.name == label and one.values is not None and not 1 <= len(one.values) <= MOST_CLASSES:
+        if (
+            one.name == label
+            and one.values is not None
+            and not 1 <= len(one.values) <= MOST_CLASSES
+        ):
             raise ParameterError(
                 f"the label {label!r} must have 1 to {MOST_CLASSES} values. Got {len(one.values)}: leave the label out."
             )
     if bounds is None and (unknown or unlisted):
-        wanted = [f"a range for {', '.join(unknown)}"] if unknown else []
+        if unknown:
+            wanted = [f"a range for {', '.join(unknown)}"]
+        else:
+            wanted = []
         wanted += [f"values for {', '.join(unlisted)}"] if unlisted else []
         raise ParameterError(
             f"bounds must be 'auto', to learn them inside the budget, or give {' and '.join(wanted)} "
@@ -166,4 +231,6 @@ def _require_known(columns: Sequence[Column], bounds: str | None, label: str | N
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
     whole = column.combine_chunks()
-    return whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
+    if isinstance(whole, pa.Array):
+        return whole
+    return pa.concat_arrays(whole.chunks)

@@ -25,8 +25,17 @@ def replayed_errors(
     errors = []
     for place in range(replays):
         table = model.sample(max(round(model.rows), 1), [seed, place, 0], anyway=True)
-        again = remade(table, SeededGenerator(int(np.random.SeedSequence([seed, place, 1]).generate_state(1)[0])))
+        again = remade(
+            table,
+            SeededGenerator(
+                int(np.random.SeedSequence([seed, place, 1]).generate_state(1)[0])
+            ),
+        )
         truth = statements(table, model.columns)
-        said = statements(again.sample(size, [seed, place, 2], anyway=True), model.columns)
-        errors.append({told: said[told] - value for told, value in truth.items() if told in said})
+        said = statements(
+            again.sample(size, [seed, place, 2], anyway=True), model.columns
+        )
+        errors.append(
+            {told: said[told] - value for told, value in truth.items() if told in said}
+        )
     return errors

@@ -96,18 +96,28 @@ class SyntheticTable(Mechanism):
         records = self._records(data)
         plan = self._plan(records)
         shift = self._mean_shift(records)
-        draws = SyntheticDraws(records, shift, self._shares(records), self.generator, self._key_error(records))
+        draws = SyntheticDraws(
+            records,
+            shift,
+            self._shares(records),
+            self.generator,
+            self._key_error(records),
+        )
         release = self._publish(plan, draws.model, records.source)
         self._unit = records.source.view.unit
         self.model_ = replace(release.value, certificate=release.certificate)
         self._library = library_of(data)
         return Release(self.model_, release.certificate)
 
-    def sample(self, count: int | None = None, seed: int | None = None, *, anyway: bool = False) -> Any:
+    def sample(
+        self, count: int | None = None, seed: int | None = None, *, anyway: bool = False
+    ) -> Any:
         """Rows of the last release, in a frame of the library that the table came in."""
         return self._framed(self.model_.sample(count, seed, anyway=anyway))
 
-    def summary(self, data: Any = None, *, replays: int = REPLAYS, seed: int = 0) -> Any:
+    def summary(
+        self, data: Any = None, *, replays: int = REPLAYS, seed: int = 0
+    ) -> Any:
         """What synthetic rows say of the private table, with 95 % intervals: means, shares, quantiles, correlations.
 
         The intervals hold the drawing of rows, what the model smooths away, and the noise: the release is made again,
@@ -126,11 +136,16 @@ class SyntheticTable(Mechanism):
             ParameterError: replays is not a whole number above 3.
         """
         checks.whole("replays", replays, "[4, inf)")
-        rows = self.model_.sample(None, seed, anyway=True) if data is None else as_source(data).table()
+        if data is None:
+            rows = self.model_.sample(None, seed, anyway=True)
+        else:
+            rows = as_source(data).table()
         quality = self.model_.quality
         assert quality is not None
         errors = replayed_errors(self.model_, self._remade, replays, len(rows), seed)
-        return self._framed(banded(statements(rows, self.model_.columns), errors, quality.least_share))
+        return self._framed(
+            banded(statements(rows, self.model_.columns), errors, quality.least_share)
+        )
 
     def _remade(self, rows: pa.Table, generator: SeededGenerator) -> SyntheticModel:
         """The model of a table of drawn rows, where each unit has as many as it may."""
@@ -138,8 +153,11 @@ class SyntheticTable(Mechanism):
             units = np.arange(len(rows)) // (self.rows_per_unit or 1)
             rows = rows.append_column(self._unit, pa.array(units))
         records = self._records(rows)
-        key_error, shares = self._key_error(records), self._shares(records)
-        return SyntheticDraws(records, self._mean_shift(records), shares, generator, key_error).model()
+        key_error = self._key_error(records)
+        shares = self._shares(records)
+        return SyntheticDraws(
+            records, self._mean_shift(records), shares, generator, key_error
+        ).model()
 
     def _framed(self, rows: pa.Table) -> Any:
         if self._library == "pandas":
@@ -164,7 +182,9 @@ class SyntheticTable(Mechanism):
 
     def _mean_shift(self, records: TableRecords) -> float:
         error = self._sampler_error(records)
-        shift = mean_shift_for(self.promise.epsilon, self.promise.ideal_delta(error, STAGES_RESERVE))
+        shift = mean_shift_for(
+            self.promise.epsilon, self.promise.ideal_delta(error, STAGES_RESERVE)
+        )
         if shift <= 4 * ROUNDING_SHIFT * records.source.rows_per_unit:
             raise ParameterError(
                 f"epsilon and delta allow a mean shift of {shift:.3g} only: raise them, or use fewer rows per unit."
@@ -172,8 +192,13 @@ class SyntheticTable(Mechanism):
         return shift
 
     def _plan(self, records: TableRecords) -> Plan:
-        shift, rows, unit = self._mean_shift(records), records.source.rows_per_unit, unit_of(records.source)
-        size = None if self.rows is None else checks.whole("rows", self.rows)
+        shift = self._mean_shift(records)
+        rows = records.source.rows_per_unit
+        unit = unit_of(records.source)
+        if self.rows is None:
+            size = None
+        else:
+            size = checks.whole("rows", self.rows)
         require_enough(records, self._shares(records), shift, size)
         error = self._sampler_error(records)
         touched = {
@@ -188,7 +213,11 @@ class SyntheticTable(Mechanism):
             assumptions=(
                 "columns, their types, given ranges and values, and the label's classes are public knowledge",
                 "rows without one of the label's values are left out; numbers beyond a range are moved to its end",
-                *((f"at most {rows} rows of each {unit} are used",) if records.source.view.unit else ()),
+                *(
+                    (f"at most {rows} rows of each {unit} are used",)
+                    if records.source.view.unit
+                    else ()
+                ),
             ),
             parameters={
                 "columns": [one.name for one in records.columns],
@@ -197,19 +226,35 @@ class SyntheticTable(Mechanism):
                 "mean_shift": shift,
                 "shares": vars(self._shares(records)),
                 **foreseen(records, self._shares(records), shift, size),
-                "noise": self._shares(records).deviations(for_stages(shift / rows), touched),
+                "noise": self._shares(records).deviations(
+                    for_stages(shift / rows), touched
+                ),
             },
         )
 
     def _key_error(self, records: TableRecords) -> float:
         """The chance that a value which one unit alone has may show."""
-        return key_error_of(self.promise) if records.finding else 0.0
+        if records.finding:
+            return key_error_of(self.promise)
+        return 0.0
 
     def _sampler_error(self, records: TableRecords) -> float:
         """Total variation of all draws and of showing a value: public, whatever the data."""
-        found = SAMPLER_RESERVE * MOST_COORDINATES if records.finding else 0.0
-        return sampler_error(records.most_classes, len(records.features)) + found + self._key_error(records)
+        if records.finding:
+            found = SAMPLER_RESERVE * MOST_COORDINATES
+        else:
+            found = 0.0
+        return (
+            sampler_error(records.most_classes, len(records.features))
+            + found
+            + self._key_error(records)
+        )
 
     @staticmethod
     def _shares(records: TableRecords) -> Shares:
-        return Shares.of(len(records.searched), len(records.finding), len(records.features), records.label is not None)
+        return Shares.of(
+            len(records.searched),
+            len(records.finding),
+            len(records.features),
+            records.label is not None,
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,7 +39,11 @@ class Count(Answer):
 
     def __post_init__(self) -> None:
         if not isinstance(self.rows, bool | None):
-            checks.refuse("rows", "True to count rows, False to count units, or left out", self.rows)
+            checks.refuse(
+                "rows",
+                "True to count rows, False to count units, or left out",
+                self.rows,
+            )
 
 
 class _Ranged:
@@ -52,7 +57,11 @@ class _Ranged:
         if self.between is not None:
             object.__setattr__(self, "between", checks.span("between", self.between))
         if self.bounds not in (None, "auto"):
-            checks.refuse("bounds", "'auto', or left out with a range in between (--between)", self.bounds)
+            checks.refuse(
+                "bounds",
+                "'auto', or left out with a range in between (--between)",
+                self.bounds,
+            )
 
     @property
     def span(self) -> Range:
@@ -84,9 +93,14 @@ class _Bounded(_OfColumn):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.unit_norm is not None:
-            given = (self.unit_norm,) if np.ndim(self.unit_norm) == 0 else tuple(self.unit_norm)  # type: ignore[arg-type]
+            if isinstance(self.unit_norm, Iterable):
+                given = tuple(self.unit_norm)
+            else:
+                given = (self.unit_norm,)
             if len(given) not in (1, 3):
-                raise ParameterError("unit_norm must be one number, or three: rough, smooth residual, rest.")
+                raise ParameterError(
+                    "unit_norm must be one number, or three: rough, smooth residual, rest."
+                )
             for norm in given:
                 checks.size("unit_norm", norm)
 
@@ -98,7 +112,9 @@ class _Bounded(_OfColumn):
     @property
     def feature(self) -> Feature:
         """What is summed over rows."""
-        return Feature(self.column, *(self.between or UNBOUNDED)) if self.is_profile else super().feature
+        if self.is_profile:
+            return Feature(self.column, *(self.between or UNBOUNDED))
+        return super().feature
 
 
 @dataclass(frozen=True)
@@ -137,7 +153,9 @@ class Share(_OfColumn):
     def __post_init__(self) -> None:
         low, high = (float(end) for end in self.span)
         if not low <= high:
-            raise ParameterError(f"between must be a range (low, high) with low <= high. Got ({low:g}, {high:g}).")
+            raise ParameterError(
+                f"between must be a range (low, high) with low <= high. Got ({low:g}, {high:g})."
+            )
         object.__setattr__(self, "between", (low, high))
 
     @property
@@ -194,8 +212,12 @@ class Quantile(_Ranged, Answer):
         super().__post_init__()
         given = (self.q,) if np.ndim(self.q) == 0 else tuple(self.q)  # type: ignore[arg-type]
         if not 1 <= len(given) <= MOST_QUANTILES:
-            raise ParameterError(f"q must be one share or at most {MOST_QUANTILES}. Got {len(given)}.")
-        object.__setattr__(self, "q", tuple(checks.real("q", one, "(0, 1)") for one in given))
+            raise ParameterError(
+                f"q must be one share or at most {MOST_QUANTILES}. Got {len(given)}."
+            )
+        object.__setattr__(
+            self, "q", tuple(checks.real("q", one, "(0, 1)") for one in given)
+        )
 
     @property
     def shares(self) -> tuple[float, ...]:

@@ -17,24 +17,35 @@ from gaussveil.mechanisms.table.laws import Deviations, chosen, error
 from gaussveil.mechanisms.table.noise import TableNoise
 
 
-def chosen_beside(account: Account | None, planned: Mapping[str, TableNoise], deviations: Deviations) -> TableNoise:
+def chosen_beside(
+    account: Account | None, planned: Mapping[str, TableNoise], deviations: Deviations
+) -> TableNoise:
     """The law of the smallest error at the same debit."""
     if len(planned) == 1 or not isinstance(account, Account):
         return chosen(planned, deviations)
-    gaussian, laplace = planned["gaussian"], planned["laplace"]
+    gaussian = planned["gaussian"]
+    laplace = planned["laplace"]
     try:
         ledger = Ledger(account.ledger)
         terms = ledger.terms(account.name)
-        free = [slot.charge for slot in ledger.slots(account.name) if slot.used < slot.count]
+        free = [
+            slot.charge for slot in ledger.slots(account.name) if slot.used < slot.count
+        ]
     except LedgerError:
         return gaussian  # the debit says what is wrong with the ledger
     if terms.rule == "planned":
-        return laplace if any(one.covers(laplace.charge) for one in free) else gaussian
+        if any(one.covers(laplace.charge) for one in free):
+            return laplace
+        return gaussian
     if terms.active_filter != "renyi":
         return gaussian
     mine, other = (
-        filter_usage(terms.budget, "renyi", terms.order, [(noise.charge, 1)], symmetric=False).used
+        filter_usage(
+            terms.budget, "renyi", terms.order, [(noise.charge, 1)], symmetric=False
+        ).used
         for noise in (laplace, gaussian)
     )
     alike = error(deviations(laplace)) * mine < error(deviations(gaussian)) * other
-    return laplace if alike else gaussian
+    if alike:
+        return laplace
+    return gaussian

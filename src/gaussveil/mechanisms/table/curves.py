@@ -61,7 +61,10 @@ class Curves(UnitTotals):
     def size(self) -> tuple[int, int]:
         """Shape of the part: places, and moments or functions."""
         whole = self.part in ("presence", "rest")
-        return self.layout.places, self.layout.moments if whole else self.layout.functions
+        return (
+            self.layout.places,
+            self.layout.moments if whole else self.layout.functions,
+        )
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The part's length, or the number of octaves."""
@@ -78,7 +81,9 @@ class Curves(UnitTotals):
             place = octave(column_norms(part))
             if self.signed:
                 place = place + len(OCTAVES) * (self._level(part) > 0)
-            sums = np.zeros((part.shape[1], (1 + self.signed) * len(OCTAVES)), dtype=np.int64)
+            sums = np.zeros(
+                (part.shape[1], (1 + self.signed) * len(OCTAVES)), dtype=np.int64
+            )
             sums[np.arange(len(sums)), place] = 1
         else:
             sums = FixedPoint(self.radius).truncate(part).T.astype(np.int64)
@@ -100,10 +105,15 @@ class Curves(UnitTotals):
             cells = cells - _mean_over_moments(cells)[:, None]
         else:
             cells = self.feature.middle * counts
-            cells += self.feature.half * (np.ascontiguousarray(features.T[groups]) * 2.0**-ROW_BITS)
+            cells += self.feature.half * (
+                np.ascontiguousarray(features.T[groups]) * 2.0**-ROW_BITS
+            )
             if self.centre is not None:
                 cells -= self.centre[..., None] * counts
-            cells = self.layout.rest(cells) if self.part == "rest" else self.layout.smooth(cells)
+            if self.part == "rest":
+                cells = self.layout.rest(cells)
+            else:
+                cells = self.layout.smooth(cells)
         return cells.reshape(cells.shape[0] * cells.shape[1], cells.shape[2])
 
 
@@ -117,5 +127,7 @@ def _mean_over_moments(cells: Floats) -> Floats:
 def octave(norms: Floats) -> Integers:
     """Which octave a norm lies in, the outermost taking what lies beyond."""
     exponents = np.frexp(norms)[1].astype(np.int64)  # norm in [2^(e-1), 2^e)
-    exponents = np.where(np.isinf(norms), OCTAVES[-1], np.where(norms > 0, exponents, OCTAVES[0]))
+    exponents = np.where(
+        np.isinf(norms), OCTAVES[-1], np.where(norms > 0, exponents, OCTAVES[0])
+    )
     return np.asarray(np.clip(exponents, OCTAVES[0], OCTAVES[-1]) - OCTAVES[0])

@@ -25,11 +25,20 @@ from gaussveil.statistics import ExactSum, Source
 from gaussveil.statistics.fixed_point import carry, scaled
 from gaussveil.statistics.keys import Bins, Key, Thresholds
 from gaussveil.statistics.statistic import State
-from gaussveil.statistics.unit_cells import BIN_BITS, ROW_BITS, CellReader, UnitCells, UnitTotals
+from gaussveil.statistics.unit_cells import (
+    BIN_BITS,
+    ROW_BITS,
+    CellReader,
+    UnitCells,
+    UnitTotals,
+)
 from gaussveil.typing import Floats, Integers
 
 LARGEST_KEY_COUNT = 2**40
-BEYOND = (1e-4, 0.25)  # of rows that a learnt range leaves out: for a variance what its noise is worth
+BEYOND = (
+    1e-4,
+    0.25,
+)  # of rows that a learnt range leaves out: for a variance what its noise is worth
 SIZES = 2.0 ** OCTAVES[:-1]
 
 
@@ -57,7 +66,10 @@ class RowTotals(UnitTotals):
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Counts, features, and bins of each histogram."""
         cells = self.reader.groups
-        shapes: dict[str, tuple[int, ...]] = {"rows": (cells,), "features": (len(self.reader.features), cells)}
+        shapes: dict[str, tuple[int, ...]] = {
+            "rows": (cells,),
+            "features": (len(self.reader.features), cells),
+        }
         widths = [bins.size + isinstance(bins, Bins) for bins in self.reader.bins]
         return shapes | {f"bins {k}": (cells, width) for k, width in enumerate(widths)}
 
@@ -66,8 +78,14 @@ class RowTotals(UnitTotals):
         bounded = cells.bounded(self.rows, self.groups)
         found = {"rows": bounded.rows, "features": np.moveaxis(bounded.features, 0, 1)}
         for k, (bins, kind) in enumerate(zip(bounded.bins, self.reader.bins)):
-            outside = bounded.rows[..., None] * 2**BIN_BITS - bins.sum(axis=-1, keepdims=True)
-            found[f"bins {k}"] = np.concatenate([bins, outside], axis=-1) if isinstance(kind, Bins) else bins
+            outside = bounded.rows[..., None] * 2**BIN_BITS - bins.sum(
+                axis=-1, keepdims=True
+            )
+            found[f"bins {k}"] = (
+                np.concatenate([bins, outside], axis=-1)
+                if isinstance(kind, Bins)
+                else bins
+            )
         return found
 
 
@@ -87,41 +105,66 @@ class TableDraws(NoisySums):
         if not request.discovered:
             if not request.learning:
                 self._totals()
-            self.read["profiles"] = [self._profile(answer) for answer in request.profiles]
+            self.read["profiles"] = [
+                self._profile(answer) for answer in request.profiles
+            ]
         for name, key in request.discovered.items():
-            self.read[f"keys {name}"] = self.source.units_per_value(request.unit, key.column, key.per_unit)
+            self.read[f"keys {name}"] = self.source.units_per_value(
+                request.unit, key.column, key.per_unit
+            )
 
         for column in request.learnt_ranges:
             reader = CellReader(
-                request.unit, (), (), (Thresholds(column, np.concatenate([-SIZES[::-1], SIZES])[None]),)
+                request.unit,
+                (),
+                (),
+                (Thresholds(column, np.concatenate([-SIZES[::-1], SIZES])[None]),),
             )
-            (sums,) = bins_of(self.source.fold_units(reader, RowTotals(1, 1, reader), []))
-            both = sums.limbs[:, 0, len(SIZES) + 1 :] + sums.limbs[:, 0, len(SIZES) - 1 :: -1]
+            (sums,) = bins_of(
+                self.source.fold_units(reader, RowTotals(1, 1, reader), [])
+            )
+            both = (
+                sums.limbs[:, 0, len(SIZES) + 1 :]
+                + sums.limbs[:, 0, len(SIZES) - 1 :: -1]
+            )
             self.read[f"range {column}"] = ExactSum(carry(both), sums.unit)
 
     def _profile(self, answer: Mean | Sum) -> ProfileDraws:
         request = self.noise.request
         keys = tuple(key for key in request.keys.values() if isinstance(key, Key))
         reader = CellReader(request.unit, keys, (answer.feature,))
-        return ProfileDraws(self, self.source, reader, request.layout, request.rows, answer)
+        return ProfileDraws(
+            self, self.source, reader, request.layout, request.rows, answer
+        )
 
     def ranges(self) -> dict[Answer, float]:
         """Up to which size values count, where that is learnt: a unit adds its rows' shares in octaves, 1 in all."""
-        noise, counts = self.noise, {}
+        noise = self.noise
+        counts = {}
         for column in noise.request.learnt_ranges:
             self.spend(loss := noise.losses[f"range {column}"])
             sums: ExactSum = self.read[f"range {column}"]
-            counts[column] = np.append(0, self.noisy(noise_design(loss**-0.5, sums.shape, *sums.shape), sums))
+            counts[column] = np.append(
+                0, self.noisy(noise_design(loss**-0.5, sums.shape, *sums.shape), sums)
+            )
         found: dict[Answer, float] = {}
         for one in noise.request.learning:
             units = max(float(counts[one.column].sum()), 1.0)
-            worth = math.sqrt(noise.features[-1]) / noise.request.rows / units if isinstance(one, Variance) else 0.0
-            found[one] = quantile_of_norms(counts[one.column], 1 - float(np.clip(worth, *BEYOND)), loss**-0.5)
+            if isinstance(one, Variance):
+                worth = math.sqrt(noise.features[-1]) / noise.request.rows / units
+            else:
+                worth = 0.0
+            found[one] = quantile_of_norms(
+                counts[one.column], 1 - float(np.clip(worth, *BEYOND)), loss**-0.5
+            )
         return found
 
     def keys(self) -> dict[str, list[Any]]:
         """Values of keys that nobody listed: those whose noisy number of units passes the threshold, sorted."""
-        return {name: self._values(name, key.per_unit) for name, key in self.noise.request.discovered.items()}
+        return {
+            name: self._values(name, key.per_unit)
+            for name, key in self.noise.request.discovered.items()
+        }
 
     def _values(self, name: str, per_unit: int) -> list[Any]:
         noise = self.noise
@@ -133,22 +176,32 @@ class TableDraws(NoisySums):
         noisy = self.noisy(design, ExactSum(scaled(padded, 0), 1.0))[: len(counts)]
         largest = np.argsort(-noisy, kind="stable")[: noise.request.most_values]
         found: list[Any] = []
-        for one in values.take(pa.array(largest[noisy[largest] > noise.key_threshold(name)])):
-            with suppress(UnicodeDecodeError):  # bytes that are no text are no key, whoever shares them
+        for one in values.take(
+            pa.array(largest[noisy[largest] > noise.key_threshold(name)])
+        ):
+            with suppress(
+                UnicodeDecodeError
+            ):  # bytes that are no text are no key, whoever shares them
                 found.append(one.as_py())
         return sorted(found)
 
     def rows(self) -> Drawn:
         """Counts, sums and histograms of all groups: one pass, one draw of each kind."""
-        noise, request = self.noise, self.noise.request
+        request = self.noise.request
+        noise = self.noise
         drawn = Drawn()
         state = self._totals()
-        sums = [ExactSum(one, 2.0**-ROW_BITS) for one in np.moveaxis(state["features"], 1, 0)]
+        sums = [
+            ExactSum(one, 2.0**-ROW_BITS)
+            for one in np.moveaxis(state["features"], 1, 0)
+        ]
         bins = bins_of(state)
         if request.counted:
             self.spend(noise.losses["rows"])
             drawn.rows = self._shared(noise.count, ExactSum(state["rows"], 1.0))
-            drawn.features = [self._white(math.sqrt(v), one) for v, one in zip(noise.features, sums)]
+            drawn.features = [
+                self._white(math.sqrt(v), one) for v, one in zip(noise.features, sums)
+            ]
         for k, one in enumerate(sums[len(request.features) :]):
             self.spend(noise.losses[f"sum {k}"])
             drawn.lone_sums.append(self._shared(noise.lone_sums[k], one))
@@ -158,17 +211,24 @@ class TableDraws(NoisySums):
         bins = bins[len(request.histograms) :]
         for k, one in enumerate(bins[: len(request.cumulatives)]):
             self.spend(noise.losses[f"cumulative {k}"])
-            drawn.cumulatives.append(self._white(noise.cumulatives[k] * prefix_noise(one.shape[1]), one))
+            drawn.cumulatives.append(
+                self._white(noise.cumulatives[k] * prefix_noise(one.shape[1]), one)
+            )
         return drawn
 
     def searched(self) -> list[QuantileSearch]:
         """All searches side by side: what round 0 counts was read beforehand, every later round reads anew."""
         searches = self.noise.searches()
         for number in range(len(ROUND_SHARES) if searches else 0):
-            state = self._read(tuple(one.limits for one in searches)) if number else self._totals()
+            if number:
+                state = self._read(tuple(one.limits for one in searches))
+            else:
+                state = self._totals()
             for one, sums in zip(searches, bins_of(state)[-len(searches) :]):
                 if one.together:
-                    sums = ExactSum(carry(sums.limbs.sum(axis=1, keepdims=True)), sums.unit)
+                    sums = ExactSum(
+                        carry(sums.limbs.sum(axis=1, keepdims=True)), sums.unit
+                    )
                 self.spend(one.loss(number))
                 one.learn(self._white(one.covariance(number), sums))
         return searches
@@ -176,7 +236,9 @@ class TableDraws(NoisySums):
     def profiles(self) -> list[ProfileDraw]:
         """Each profile in draws of its own."""
         made = self.read.get("profiles", [])
-        return [one.draw(self.noise.losses[f"profile {k}"]) for k, one in enumerate(made)]
+        return [
+            one.draw(self.noise.losses[f"profile {k}"]) for k, one in enumerate(made)
+        ]
 
     def _totals(self) -> State:
         """Exact sums of the bounded units, read once."""
@@ -187,21 +249,28 @@ class TableDraws(NoisySums):
 
     def _read(self, limits: tuple[Thresholds, ...] | None = None) -> State:
         """Everything in one pass; or, for a later round, what lies between limits, of the same rows."""
-        request, reader = self.noise.request, self.noise.request.reader
+        reader = self.noise.request.reader
+        request = self.noise.request
         if limits is not None:
             reader = replace(reader, features=(), bins=limits, present=reader.numbers)
         totals = RowTotals(request.rows, request.touched, reader)
         wanted = request.counted or reader.features or reader.bins
-        return self.source.fold_units(reader, totals, []) if wanted else totals.empty()
+        if wanted:
+            return self.source.fold_units(reader, totals, [])
+        return totals.empty()
 
     def _white(self, scale: float | Floats, sums: ExactSum) -> Floats:
-        return self.noisy(noise_design(scale, sums.shape, self._differing(sums.shape)), sums)
+        return self.noisy(
+            noise_design(scale, sums.shape, self._differing(sums.shape)), sums
+        )
 
     def _shared(self, variances: Variances, sums: ExactSum) -> Floats:
         if variances.shared <= 2.0**-40 * variances.own or len(sums.shape) == 0:
             return self._white(math.sqrt(variances.own + variances.shared), sums)
         differing = self._differing(sums.shape)
-        return self.noisy(shared_design(variances.own, variances.shared, sums.shape, differing), sums)
+        return self.noisy(
+            shared_design(variances.own, variances.shared, sums.shape, differing), sums
+        )
 
     def _differing(self, shape: tuple[int, ...]) -> int:
         """In how many numbers of a draw two neighbours can differ."""
@@ -210,4 +279,8 @@ class TableDraws(NoisySums):
 
 def bins_of(state: State) -> list[ExactSum]:
     """The counts of every bin, in the order of the reader."""
-    return [ExactSum(state[name], 2.0**-BIN_BITS) for name in state if name.startswith("bins")]
+    return [
+        ExactSum(state[name], 2.0**-BIN_BITS)
+        for name in state
+        if name.startswith("bins")
+    ]

@@ -78,7 +78,11 @@ def unfit(request: Request) -> str | None:
     if request.discovered:
         return f"the key {next(iter(request.discovered))!r}, which is to be discovered"
     for one in request.answers:
-        if isinstance(one, CDF | Quantile) or one in request.profiles or one in request.learning:
+        if (
+            isinstance(one, CDF | Quantile)
+            or one in request.profiles
+            or one in request.learning
+        ):
             return f"{one!r}"
     return None
 
@@ -100,8 +104,14 @@ class LaplaceNoise(TableNoise):
     def _costs(self) -> dict[str, float]:
         request, (count, features) = self.request, self._weights
         pairs = len(features)
-        rows = 4 * pairs * count + 4 * pairs**2 * sum(features) if pairs else 2 * count
-        costs = {"rows": rows} if request.counted else {}
+        if pairs:
+            rows = 4 * pairs * count + 4 * pairs**2 * sum(features)
+        else:
+            rows = 2 * count
+        if request.counted:
+            costs = {"rows": rows}
+        else:
+            costs = {}
         costs |= {f"sum {k}": 2.0 for k in range(len(request.lone_sums))}
         return costs | {f"histogram {k}": 2.0 for k in range(len(request.histograms))}
 
@@ -110,28 +120,38 @@ class LaplaceNoise(TableNoise):
         """Every draw by name; halves of the rows by the feature's place."""
         request = self.request
         found: dict[str, Design] = {}
-        touched, moved = request.touched, request.rows * request.touched
+        moved = request.rows * request.touched
+        touched = request.touched
         for name, epsilon in self.losses.items():
             pairs = len(request.features)
             if name == "rows" and pairs:
-                half = Design.of(moved, 2 * touched, epsilon / pairs, 2.0 ** -(ROW_BITS + 1))
+                half = Design.of(
+                    moved, 2 * touched, epsilon / pairs, 2.0 ** -(ROW_BITS + 1)
+                )
                 found |= {f"rows {k}": half for k in range(pairs)}
             elif name.startswith("histogram"):
                 bins = request.histograms[int(name.split()[1])].bins.size + 1
                 found[name] = Design.of(moved, touched * bins, epsilon, 2.0**-BIN_BITS)
             else:
-                found[name] = Design.of(moved, touched, epsilon, 1.0 if name == "rows" else 2.0**-ROW_BITS)
+                found[name] = Design.of(
+                    moved, touched, epsilon, 1.0 if name == "rows" else 2.0**-ROW_BITS
+                )
         return found
 
     @property
     def drawable(self) -> bool:
         """Whether the sampler reaches these scales."""
-        return self.mean_shift > 0 and all(one.scale < LARGEST_SCALE / 2 for one in self.designs.values())
+        return self.mean_shift > 0 and all(
+            one.scale < LARGEST_SCALE / 2 for one in self.designs.values()
+        )
 
     @property
     def charge(self) -> Charge:
         """What one unit can lose: draws side by side."""
-        parts = [Charge(DiscreteLaplace(one.shift, one.scale)) for one in self.designs.values()]
+        parts = [
+            Charge(DiscreteLaplace(one.shift, one.scale))
+            for one in self.designs.values()
+        ]
         return sum(parts[1:], start=parts[0])
 
     @property
@@ -146,22 +166,33 @@ class LaplaceNoise(TableNoise):
         """Variance of a count."""
         if not self.request.features:
             return Variances(self.designs["rows"].variance)
-        return Variances(2 * self.designs["rows 0"].variance / len(self.request.features))
+        return Variances(
+            2 * self.designs["rows 0"].variance / len(self.request.features)
+        )
 
     @cached_property
     def features(self) -> tuple[float, ...]:
         """Variance of the sum of each feature."""
-        return tuple(2 * self.designs[f"rows {k}"].variance for k in range(len(self.request.features)))
+        return tuple(
+            2 * self.designs[f"rows {k}"].variance
+            for k in range(len(self.request.features))
+        )
 
     @cached_property
     def lone_sums(self) -> tuple[Variances, ...]:
         """Variance of each lone sum, in units of its largest value."""
-        return tuple(Variances(self.designs[f"sum {k}"].variance) for k in range(len(self.request.lone_sums)))
+        return tuple(
+            Variances(self.designs[f"sum {k}"].variance)
+            for k in range(len(self.request.lone_sums))
+        )
 
     @cached_property
     def histograms(self) -> tuple[float, ...]:
         """Variance of a bin of each histogram."""
-        return tuple(self.designs[f"histogram {k}"].variance for k in range(len(self.request.histograms)))
+        return tuple(
+            self.designs[f"histogram {k}"].variance
+            for k in range(len(self.request.histograms))
+        )
 
     @property
     def sampler_error(self) -> float:
@@ -190,12 +221,16 @@ class LaplaceDraws(TableDraws):
         """Add what one unit can lose next; nothing is drawn beyond what the release was charged for."""
         self.spent += loss
         if self.spent > self.mean_shift:
-            raise NumericalError("the draws would spend more than was charged for them; report this as a defect.")
+            raise NumericalError(
+                "the draws would spend more than was charged for them; report this as a defect."
+            )
 
     def rows(self) -> Drawn:
         """Counts, sums and histograms of all groups: one pass, one draw of each kind."""
-        noise, request = self.noise, self.noise.request
-        drawn, state = Drawn(), self._totals()
+        request = self.noise.request
+        noise = self.noise
+        drawn = Drawn()
+        state = self._totals()
         for loss in noise.losses.values():
             self.spend(loss)
         limbs = np.moveaxis(state["features"], 1, 0)
@@ -209,7 +244,9 @@ class LaplaceDraws(TableDraws):
                 drawn.features.append(one - other)
             drawn.rows = np.mean(counts, axis=0)
         for place, sums in enumerate(limbs[len(request.features) :]):
-            drawn.lone_sums.append(self._drawn(f"sum {place}", ExactSum(sums, 2.0**-ROW_BITS)))
+            drawn.lone_sums.append(
+                self._drawn(f"sum {place}", ExactSum(sums, 2.0**-ROW_BITS))
+            )
         for place, bins in enumerate(bins_of(state)[: len(request.histograms)]):
             drawn.histograms.append(self._drawn(f"histogram {place}", bins))
         return drawn
@@ -230,7 +267,9 @@ class LaplaceDraws(TableDraws):
         # A public limit far above any table: within it every integer is a double.
         limit = LARGEST_INTEGER
         noise = discrete_laplace(design.scale, sums.shape, self.generator)
-        return (np.clip(steps, -limit, limit).astype(np.int64) + noise).astype(np.float64) * design.grid
+        return (np.clip(steps, -limit, limit).astype(np.int64) + noise).astype(
+            np.float64
+        ) * design.grid
 
 
 def _times(limbs: Limbs, bits: int) -> Limbs:

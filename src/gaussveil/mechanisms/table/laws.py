@@ -53,12 +53,17 @@ def candidates(request: Request, law: str, promise: Promise) -> dict[str, TableN
     if law != "laplace" and promise.delta > 0:
         found["gaussian"] = _gaussian(request, promise)
     if not found:
-        raise ParameterError(_refusal("delta 0", beyond if law == "auto" else "law='gaussian'"))
+        raise ParameterError(
+            _refusal("delta 0", beyond if law == "auto" else "law='gaussian'")
+        )
     return found
 
 
 def _refusal(what: str, beyond: str | None) -> str:
-    words = "an epsilon that is too small for its sampler" if beyond is None else beyond
+    if beyond is None:
+        words = "an epsilon that is too small for its sampler"
+    else:
+        words = beyond
     return (
         f"{what} must be asked with answers of Laplace noise only: counts, sums, means, variances, shares and "
         f"histograms of stated ranges by listed keys. Got {words}."
@@ -70,12 +75,20 @@ def _gaussian(request: Request, promise: Promise) -> TableNoise:
     if request.discovered:
         key_error = key_error_of(promise)
     sampler = TableNoise(request, 1.0, key_error).sampler_error
-    return TableNoise(request, mean_shift_for(promise.epsilon, promise.ideal_delta(sampler)), key_error)
+    return TableNoise(
+        request,
+        mean_shift_for(promise.epsilon, promise.ideal_delta(sampler)),
+        key_error,
+    )
 
 
 def key_error_of(promise: Promise) -> float:
     """The chance that any key of one unit alone shows, which a release with such a promise takes."""
-    return KEY_SHARE * promise.delta / max(sampler_delta(promise.epsilon, 1e-30) / 1e-30, 1.0)
+    return (
+        KEY_SHARE
+        * promise.delta
+        / max(sampler_delta(promise.epsilon, 1e-30) / 1e-30, 1.0)
+    )
 
 
 def chosen(planned: Mapping[str, TableNoise], deviations: Deviations) -> TableNoise:
@@ -90,19 +103,34 @@ def error(deviations: Mapping[str, float]) -> float:
     return math.exp(float(np.mean(np.log([*deviations.values()]))))
 
 
-def compared(planned: Mapping[str, TableNoise], taken: str, deviations: Deviations, promise: Promise) -> dict[str, Law]:
+def compared(
+    planned: Mapping[str, TableNoise],
+    taken: str,
+    deviations: Deviations,
+    promise: Promise,
+) -> dict[str, Law]:
     """Every law beside the one taken: error, cost alone, and what ten such releases add up to in one account."""
     errors = {name: error(deviations(noise)) for name, noise in planned.items()}
     found = {}
     for name, noise in planned.items():
-        delta = 0.0 if name == "laplace" else promise.delta
+        if name == "laplace":
+            delta = 0.0
+        else:
+            delta = promise.delta
         several = Composition.of([(noise.charge, SEVERAL)], symmetric=False)
         most = SEVERAL * max(promise.delta, SMALLEST_DELTA)
-        found[name] = Law(errors[name] / errors[taken], promise.epsilon, delta, (several.epsilon(most), most))
+        found[name] = Law(
+            errors[name] / errors[taken],
+            promise.epsilon,
+            delta,
+            (several.epsilon(most), most),
+        )
     return found
 
 
-def draws_of(noise: TableNoise, source: Source, generator: Generator | None) -> TableDraws:
+def draws_of(
+    noise: TableNoise, source: Source, generator: Generator | None
+) -> TableDraws:
     """The draws of a noise: one release's access to a table."""
     kind = LaplaceDraws if isinstance(noise, LaplaceNoise) else TableDraws
     return kind(source, noise, noise.mean_shift, generator)

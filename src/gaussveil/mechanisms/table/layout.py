@@ -34,14 +34,23 @@ class Layout:
     reason: str
 
     @classmethod
-    def of(cls, keys: Mapping[str, Key | Discovered], touched: int, stated: int | None) -> Layout:
+    def of(
+        cls, keys: Mapping[str, Key | Discovered], touched: int, stated: int | None
+    ) -> Layout:
         """Of public keys, of how many groups a unit can touch, and of `groups_per_unit` where it was stated."""
-        names, sizes = list(keys), [len(key.values) for key in keys.values() if isinstance(key, Key)]
+        names = list(keys)
+        sizes = [len(key.values) for key in keys.values() if isinstance(key, Key)]
         chosen, reason = _chosen(keys, math.prod(sizes), touched, stated)
         order = [names.index(name) for name in names if name not in chosen]
         order += [names.index(name) for name in chosen]
         numbers = np.arange(math.prod(sizes)).reshape(sizes).transpose(order)
-        basis = smooth_basis([key for name, key in keys.items() if name in chosen and isinstance(key, Key)])
+        basis = smooth_basis(
+            [
+                key
+                for name, key in keys.items()
+                if name in chosen and isinstance(key, Key)
+            ]
+        )
         return cls(numbers.reshape(-1, basis.shape[1]), basis, touched, chosen, reason)
 
     @property
@@ -80,7 +89,8 @@ class Layout:
 
     def rest(self, cells: Floats) -> Floats:
         """What the smooth functions leave of numbers (places x moments x units)."""
-        smooth, rest = self.smooth(cells), cells.copy()
+        smooth = self.smooth(cells)
+        rest = cells.copy()
         for curve, coefficients in zip(rest, smooth):
             for functions, row in zip(self.basis, coefficients):
                 for moment, coefficient in enumerate(functions):
@@ -103,14 +113,23 @@ def _chosen(
     keys: Mapping[str, Key | Discovered], cells: int, touched: int, stated: int | None
 ) -> tuple[tuple[str, ...], str]:
     """The keys in all of whose groups a unit is expected, and why."""
-    times = tuple(name for name, key in keys.items() if isinstance(key, ClockPart | Dates))
-    moments = math.prod(len(key.values) for name, key in keys.items() if name in times and isinstance(key, Key))
+    times = tuple(
+        name for name, key in keys.items() if isinstance(key, ClockPart | Dates)
+    )
+    moments = math.prod(
+        len(key.values)
+        for name, key in keys.items()
+        if name in times and isinstance(key, Key)
+    )
     if stated is not None and touched >= cells > 1:
         return tuple(keys), f"groups_per_unit={stated}: all groups"
     if not times:
         return (), "a unit is expected in one group of a key that is no time"
     if touched < moments:
-        return (), f"groups_per_unit={stated} is less than the {moments} groups of {', '.join(times)}"
+        return (
+            (),
+            f"groups_per_unit={stated} is less than the {moments} groups of {', '.join(times)}",
+        )
     return times, "a unit is expected at all times"
 
 
@@ -118,12 +137,18 @@ def smooth_basis(keys: list[Key]) -> Floats:
     """Orthonormal smooth functions of the groups: the constant, and harmonics of a clock among the keys."""
     sizes = [len(key.values) for key in keys]
     functions = [np.ones(sizes)]
-    clock = next((place for place, key in enumerate(keys) if key.cycle and sizes[place] >= 12), None)
+    clock = next(
+        (place for place, key in enumerate(keys) if key.cycle and sizes[place] >= 12),
+        None,
+    )
     if clock is not None:
         shape = [1] * len(sizes)
         shape[clock] = sizes[clock]
         angle = 2 * math.pi * np.arange(sizes[clock]) / sizes[clock]
         for times in range(1, HARMONICS + 1):
-            functions += [np.ones(sizes) * wave(times * angle).reshape(shape) for wave in (np.cos, np.sin)]
+            functions += [
+                np.ones(sizes) * wave(times * angle).reshape(shape)
+                for wave in (np.cos, np.sin)
+            ]
     rows = np.array([function.ravel() for function in functions])
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))

@@ -52,7 +52,9 @@ class ProfileDraw:
     @property
     def restored(self) -> Floats:
         """Residuals with what clipping is expected to have taken."""
-        return self.residual + self._shares * self.level_lost / math.sqrt(self.layout.moments)
+        return self.residual + self._shares * self.level_lost / math.sqrt(
+            self.layout.moments
+        )
 
     @property
     def lost_variance(self) -> Floats:
@@ -61,32 +63,44 @@ class ProfileDraw:
         level = below.deviation**2 + above.deviation**2 + rest.deviation**2
         if self.layout.places > 1:
             level += (PLACES_DIFFER * (below.expected + above.expected)) ** 2
-        return np.broadcast_to(self._shares**2 * level / self.layout.moments, self.residual.shape)
+        return np.broadcast_to(
+            self._shares**2 * level / self.layout.moments, self.residual.shape
+        )
 
     @property
     def total_lost(self) -> tuple[float, float]:
         """What is restored to the sum of all residuals, and its variance."""
         below, above, _ = self.lost
         moments = self.layout.moments
-        return self.level_lost * math.sqrt(moments), (below.deviation**2 + above.deviation**2) * moments
+        return self.level_lost * math.sqrt(moments), (
+            below.deviation**2 + above.deviation**2
+        ) * moments
 
     def counted_variance(self, weights: Floats) -> float:
         """Variance of a weighted sum of the counts."""
         places = weights.sum(axis=1)
-        shared = self.place_noise.own * np.sum(places**2) + self.place_noise.shared * np.sum(places) ** 2
+        shared = (
+            self.place_noise.own * np.sum(places**2)
+            + self.place_noise.shared * np.sum(places) ** 2
+        )
         moments = weights - weights.mean(axis=1, keepdims=True)
         return float(shared + self.moment_variance * np.sum(moments**2))
 
     @property
     def count_variance(self) -> float:
         """Variance of one count."""
-        return self.place_noise.one + self.moment_variance * (1 - 1 / self.layout.moments)
+        return self.place_noise.one + self.moment_variance * (
+            1 - 1 / self.layout.moments
+        )
 
     @property
     def residual_variance(self) -> Floats:
         """Variance of the residual of each moment."""
         inside = self.layout.inside
-        return np.asarray(inside * self.smooth_variance + np.maximum(1 - inside, 0.0) * self.rest_variance)
+        return np.asarray(
+            inside * self.smooth_variance
+            + np.maximum(1 - inside, 0.0) * self.rest_variance
+        )
 
     @property
     def total_variance(self) -> float:
@@ -100,13 +114,26 @@ def interval(answer: Mean | Sum, draw: ProfileDraw, total: bool) -> Interval:
     Bands hold the unclipped answer: noise and what is not known of the clipping; the deviation is the noise's alone.
     Where a group's count might be nothing a mean's band is the whole range: that nothing is known is said, too.
     """
-    groups = _sums(draw) if isinstance(answer, Sum) else _means(draw)
+    if isinstance(answer, Sum):
+        groups = _sums(draw)
+    else:
+        groups = _means(draw)
     if total:
-        whole = _total_sum(draw) if isinstance(answer, Sum) else _total_mean(draw)
+        if isinstance(answer, Sum):
+            whole = _total_sum(draw)
+        else:
+            whole = _total_mean(draw)
         groups = Interval(
-            *(np.append(one, other) for one, other in zip(vars(groups).values(), vars(whole).values(), strict=True))
+            *(
+                np.append(one, other)
+                for one, other in zip(
+                    vars(groups).values(), vars(whole).values(), strict=True
+                )
+            )
         )
-    return groups if isinstance(answer, Sum) else groups.clipped(answer.feature.low, answer.feature.high)
+    if isinstance(answer, Sum):
+        return groups
+    return groups.clipped(answer.feature.low, answer.feature.high)
 
 
 def _sums(draw: ProfileDraw) -> Interval:
@@ -117,7 +144,9 @@ def _sums(draw: ProfileDraw) -> Interval:
 
 def _about(value: Floats, noise: Floats, lost: Floats) -> Interval:
     wide = Interval.about(value, np.sqrt(noise + lost))
-    return Interval(value, np.broadcast_to(np.sqrt(noise), value.shape), wide.low, wide.high)
+    return Interval(
+        value, np.broadcast_to(np.sqrt(noise), value.shape), wide.low, wide.high
+    )
 
 
 def _means(draw: ProfileDraw) -> Interval:
@@ -125,22 +154,32 @@ def _means(draw: ProfileDraw) -> Interval:
     noise = np.broadcast_to(draw.residual_variance, draw.residual.shape)
     below = np.full(draw.counts.shape, draw.count_variance)
     return _grouped(
-        draw, _divided(draw.restored, noise, draw.lost_variance, draw.counts, below).shifted(draw.centre, 1.0)
+        draw,
+        _divided(draw.restored, noise, draw.lost_variance, draw.counts, below).shifted(
+            draw.centre, 1.0
+        ),
     )
 
 
-def _divided(top: Floats, noise: Floats, lost: Floats, below: Floats, below_variance: Floats) -> Interval:
+def _divided(
+    top: Floats, noise: Floats, lost: Floats, below: Floats, below_variance: Floats
+) -> Interval:
     """Of residuals over counts: near zero where the count might be nothing, and the band then is without ends."""
     band = ratio(top, noise + lost, below, below_variance, limit=math.inf)
     value = top * np.maximum(below, 0.0) / (below**2 + below_variance)
     sure = np.maximum(below, np.sqrt(below_variance))
     deviation = np.sqrt(noise + value**2 * below_variance) / sure
-    return Interval(value, deviation, np.minimum(band.low, value), np.maximum(band.high, value))
+    return Interval(
+        value, deviation, np.minimum(band.low, value), np.maximum(band.high, value)
+    )
 
 
 def _total_sum(draw: ProfileDraw) -> Interval:
     restored, unknown = draw.total_lost
-    value = np.sum(draw.counts * draw.centre + draw.residual, keepdims=True).ravel() + restored
+    value = (
+        np.sum(draw.counts * draw.centre + draw.residual, keepdims=True).ravel()
+        + restored
+    )
     variance = draw.total_variance + draw.counted_variance(draw.centre)
     return _about(value, np.array([variance]), np.array([unknown]))
 
@@ -159,4 +198,9 @@ def _total_mean(draw: ProfileDraw) -> Interval:
 
 
 def _grouped(draw: ProfileDraw, one: Interval) -> Interval:
-    return Interval(*(draw.layout.grouped(part) for part in (one.value, one.deviation, one.low, one.high)))
+    return Interval(
+        *(
+            draw.layout.grouped(part)
+            for part in (one.value, one.deviation, one.low, one.high)
+        )
+    )

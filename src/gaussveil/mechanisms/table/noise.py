@@ -50,7 +50,9 @@ class TableNoise:
     @property
     def charge(self) -> Charge:
         """What one unit can lose."""
-        return Charge(GaussianPair.mean_shift(self.mean_shift), sampler_error=self.sampler_error)
+        return Charge(
+            GaussianPair.mean_shift(self.mean_shift), sampler_error=self.sampler_error
+        )
 
     @cached_property
     def losses(self) -> dict[str, float]:
@@ -59,7 +61,9 @@ class TableNoise:
         asked = self.request.discovered
         found = {f"keys {name}": DISCOVERY_SHARE * total / len(asked) for name in asked}
         learnt = self.request.learnt_ranges
-        found |= {f"range {column}": RANGE_SHARE * total / len(learnt) for column in learnt}
+        found |= {
+            f"range {column}": RANGE_SHARE * total / len(learnt) for column in learnt
+        }
         roots = {name: math.sqrt(cost) for name, cost in self._costs.items()}
         left = (total - sum(found.values())) / sum(roots.values())
         return found | {name: left * root for name, root in roots.items()}
@@ -68,10 +72,15 @@ class TableNoise:
     def _costs(self) -> dict[str, float]:
         request = self.request
         touched = float(request.touched)
-        costs = {"rows": self._weights[0] * self._box.count_variance} if request.counted else {}
+        if request.counted:
+            costs = {"rows": self._weights[0] * self._box.count_variance}
+        else:
+            costs = {}
         for weight, variance in zip(self._weights[1], self._box.features):
             costs["rows"] += weight * variance
-        costs |= {f"sum {k}": self._lone(one).one for k, one in enumerate(request.lone_sums)}
+        costs |= {
+            f"sum {k}": self._lone(one).one for k, one in enumerate(request.lone_sums)
+        }
         costs |= {f"histogram {k}": touched for k in range(len(request.histograms))}
         for k, one in enumerate(request.cumulatives):
             rows = prefix_rows(EITHER_SHARE, one.bins.size)
@@ -84,7 +93,10 @@ class TableNoise:
     def _weights(self) -> tuple[float, tuple[float, ...]]:
         """What variances of counts and of features cost: one per number that they enter, in rows."""
         request = self.request
-        count = 1.0 if any(isinstance(one, Count) for one in request.answers) else 0.0
+        if any(isinstance(one, Count) for one in request.answers):
+            count = 1.0
+        else:
+            count = 0.0
         count += PRIOR_SQUARE * len(request.features)
         for one in request.answers:
             if isinstance(one, Sum) and not one.is_profile:
@@ -96,7 +108,12 @@ class TableNoise:
     def _box(self) -> BoxNoise:
         count, features = self._weights
         request = self.request
-        return box_noise(request.cells, request.touched, count_weight=count or 1.0, feature_weights=features)
+        return box_noise(
+            request.cells,
+            request.touched,
+            count_weight=count or 1.0,
+            feature_weights=features,
+        )
 
     def _lone(self, feature: Feature) -> Variances:
         """One sign: counts' noise; two signs: white, which is then best by symmetry."""
@@ -125,45 +142,67 @@ class TableNoise:
     @cached_property
     def lone_sums(self) -> tuple[Variances, ...]:
         """Variance of each lone sum, in units of its largest value."""
-        made = [(self._lone(one), self._scale(f"sum {k}")) for k, one in enumerate(self.request.lone_sums)]
-        return tuple(Variances(one.own * scale, one.shared * scale) for one, scale in made)
+        made = [
+            (self._lone(one), self._scale(f"sum {k}"))
+            for k, one in enumerate(self.request.lone_sums)
+        ]
+        return tuple(
+            Variances(one.own * scale, one.shared * scale) for one, scale in made
+        )
 
     @cached_property
     def histograms(self) -> tuple[float, ...]:
         """Variance of a bin of each histogram."""
-        return tuple(self.request.touched * self._scale(f"histogram {k}") for k in range(len(self.request.histograms)))
+        return tuple(
+            self.request.touched * self._scale(f"histogram {k}")
+            for k in range(len(self.request.histograms))
+        )
 
     @cached_property
     def cumulatives(self) -> tuple[float, ...]:
         """Multiples of `prefix_noise` that the bins of cumulative counts have."""
         count = len(self.request.cumulatives)
-        return tuple(self.request.touched * self._scale(f"cumulative {k}") for k in range(count))
+        return tuple(
+            self.request.touched * self._scale(f"cumulative {k}") for k in range(count)
+        )
 
     def searches(self) -> list[QuantileSearch]:
         """A search for every quantile, before its first round."""
-        request, made = self.request, []
+        request = self.request
+        made = []
         for k, (answer, together) in enumerate(request.searches):
             scale = float(request.touched) ** (2 if together else 1) * request.rows**2
-            made.append(QuantileSearch(answer, together, self.losses[f"quantile {k}"], scale))
+            made.append(
+                QuantileSearch(answer, together, self.losses[f"quantile {k}"], scale)
+            )
         return made
 
     def key_deviation(self, name: str) -> float:
         """Standard deviation of the number of units that have a value of this key."""
-        return math.sqrt(self.request.discovered[name].per_unit / self.losses[f"keys {name}"])
+        return math.sqrt(
+            self.request.discovered[name].per_unit / self.losses[f"keys {name}"]
+        )
 
     def key_threshold(self, name: str) -> float:
         """A value shows if its noisy number of units passes this; all keys share the chance to show one unit's own."""
         asked = self.request.discovered
-        return key_threshold(self.key_deviation(name), self.key_error / (len(asked) * asked[name].per_unit))
+        return key_threshold(
+            self.key_deviation(name),
+            self.key_error / (len(asked) * asked[name].per_unit),
+        )
 
     @property
     def sampler_error(self) -> float:
         """Total variation of all draws and of showing a key: public, whatever the data."""
         request = self.request
         per_cell = request.counted + len(request.features) + len(request.lone_sums)
-        per_cell += len(request.histograms) + sum(one.bins.size for one in (*request.histograms, *request.cumulatives))
+        per_cell += len(request.histograms) + sum(
+            one.bins.size for one in (*request.histograms, *request.cumulatives)
+        )
         per_cell += len(ROUND_SHARES) * (RANGES + 1) * len(request.searches)
-        numbers = request.cells * per_cell + len(request.profiles) * (5 * request.cells + 256)
+        numbers = request.cells * per_cell + len(request.profiles) * (
+            5 * request.cells + 256
+        )
         numbers += len(OCTAVES) * len(request.learnt_ranges)
         return SAMPLER_RESERVE * min(numbers, MOST_COORDINATES) + self.key_error
 
@@ -173,15 +212,26 @@ class TableNoise:
 
     def variances(self) -> dict[str, object]:
         """What is drawn, for the certificate: in rows^2, own and shared where numbers share a draw."""
-        rows = (
-            {"rows": [self.count.own, self.count.shared], "features": [*self.features]} if self.request.counted else {}
-        )
-        others = {"sums": [[one.own, one.shared] for one in self.lone_sums], "histograms": [*self.histograms]}
+        if self.request.counted:
+            rows = {
+                "rows": [self.count.own, self.count.shared],
+                "features": [*self.features],
+            }
+        else:
+            rows = {}
+        others = {
+            "sums": [[one.own, one.shared] for one in self.lone_sums],
+            "histograms": [*self.histograms],
+        }
         others |= {"cumulative counts, times the least": [*self.cumulatives]}
-        return rows | {name: variances for name, variances in others.items() if variances}
+        return rows | {
+            name: variances for name, variances in others.items() if variances
+        }
 
 
 def key_threshold(deviation: float, error: float) -> float:
     """What a noisy number of units must pass, so that a value of one unit alone shows with at most this chance."""
     beyond = -float(scipy.special.ndtri(error))
-    return 1 + deviation * (1 + 2.0**-14) * beyond  # what is drawn may be wider by a relative 1e-5
+    return (
+        1 + deviation * (1 + 2.0**-14) * beyond
+    )  # what is drawn may be wider by a relative 1e-5

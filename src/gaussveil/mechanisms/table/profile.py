@@ -26,13 +26,39 @@ from gaussveil.statistics.unit_cells import CellReader, UnitCells
 from gaussveil.typing import Floats
 
 # Of the squared loss: where groups stand for themselves, and of curves over moments.
-ALONE = {"units": 0.07, "rough": 0.05, "smooth": 0.76, "norm of rough": 0.05, "norm of smooth": 0.07}
-CURVES = {"units": 0.045, "presence": 0.02, "rough": 0.065, "smooth": 0.37, "rest": 0.32}
-CURVES |= {"norm of presence": 0.01, "norm of rough": 0.04, "norm of smooth": 0.08, "norm of rest": 0.05}
-SUMMED = {"units": 3.0, "presence": 2.0}  # times as much where counts are multiplied by the centre
-PLACED = {"units": 4.0}  # where a unit's curve is at one of several places, whose counts are smaller
+ALONE = {
+    "units": 0.07,
+    "rough": 0.05,
+    "smooth": 0.76,
+    "norm of rough": 0.05,
+    "norm of smooth": 0.07,
+}
+CURVES = {
+    "units": 0.045,
+    "presence": 0.02,
+    "rough": 0.065,
+    "smooth": 0.37,
+    "rest": 0.32,
+}
+CURVES |= {
+    "norm of presence": 0.01,
+    "norm of rough": 0.04,
+    "norm of smooth": 0.08,
+    "norm of rest": 0.05,
+}
+SUMMED = {
+    "units": 3.0,
+    "presence": 2.0,
+}  # times as much where counts are multiplied by the centre
+PLACED = {
+    "units": 4.0
+}  # where a unit's curve is at one of several places, whose counts are smaller
 ELSEWHERE = 0.2  # of the units, at any moment, may be away: the histograms of norms count whoever was ever there
-ALIGNED = {"rough": 1.0, "smooth": 1.0, "rest": 0.3}  # which part of lost lengths adds up as a vector
+ALIGNED = {
+    "rough": 1.0,
+    "smooth": 1.0,
+    "rest": 0.3,
+}  # which part of lost lengths adds up as a vector
 UNKNOWN = {
     "rough": 1.0,
     "smooth": 0.35,
@@ -42,16 +68,33 @@ UNKNOWN = {
 
 def learnt(answer: Mean | Sum, layout: Layout) -> list[str]:
     """Which radii of values must be learnt; where groups stand for themselves there is no rest."""
-    given = 0 if answer.unit_norm is None else np.size(answer.unit_norm)
+    if answer.unit_norm is None:
+        given = 0
+    else:
+        given = np.size(answer.unit_norm)
     return list(_parts(layout)[given:])
 
 
 def stage_shares(answer: Mean | Sum, layout: Layout) -> dict[str, float]:
     """How the squared loss of a profile is divided among its draws."""
-    whole = CURVES if layout.moments > 1 else ALONE
-    left_out = {one for name in ("rest",) if name not in _parts(layout) for one in (name, f"norm of {name}")}
-    factors = (PLACED if layout.places > 1 and layout.moments > 1 else {}) | (SUMMED if isinstance(answer, Sum) else {})
-    shares = {name: share * factors.get(name, 1.0) for name, share in whole.items() if name not in left_out}
+    if layout.moments > 1:
+        whole = CURVES
+    else:
+        whole = ALONE
+    left_out = {
+        one
+        for name in ("rest",)
+        if name not in _parts(layout)
+        for one in (name, f"norm of {name}")
+    }
+    factors = (PLACED if layout.places > 1 and layout.moments > 1 else {}) | (
+        SUMMED if isinstance(answer, Sum) else {}
+    )
+    shares = {
+        name: share * factors.get(name, 1.0)
+        for name, share in whole.items()
+        if name not in left_out
+    }
     return {name: share / sum(shares.values()) for name, share in shares.items()}
 
 
@@ -60,13 +103,18 @@ def nominal_noise(answer: Mean | Sum, layout: Layout, present: int) -> float:
 
     Only for comparing layouts; a unit at fewer groups than its place has moments leaves most to the rest.
     """
-    shares, inside = stage_shares(answer, layout), float(layout.inside.mean())
-    smooth, rest = float(present), present / 16
+    shares = stage_shares(answer, layout)
+    inside = float(layout.inside.mean())
+    smooth = float(present)
+    rest = present / 16
     if layout.moments == layout.functions:
         return math.sqrt((smooth + rest) / shares["smooth"])
     if present < layout.moments:
-        smooth, rest = inside * present, (1 - inside) * present + rest
-    return math.sqrt(inside * smooth / shares["smooth"] + (1 - inside) * rest / shares["rest"])
+        smooth = inside * present
+        rest = (1 - inside) * present + rest
+    return math.sqrt(
+        inside * smooth / shares["smooth"] + (1 - inside) * rest / shares["rest"]
+    )
 
 
 def _parts(layout: Layout) -> tuple[str, ...]:
@@ -86,9 +134,19 @@ class ProfileDraws:
     """All draws of one profile, in order; each has its public share of the squared loss."""
 
     def __init__(
-        self, draws: NoisySums, source: Source, reader: CellReader, layout: Layout, rows: int, answer: Mean | Sum
+        self,
+        draws: NoisySums,
+        source: Source,
+        reader: CellReader,
+        layout: Layout,
+        rows: int,
+        answer: Mean | Sum,
     ) -> None:
-        self.draws, self.source, self.reader, self.layout, self.rows = draws, source, reader, layout, rows
+        self.draws = draws
+        self.source = source
+        self.reader = reader
+        self.layout = layout
+        self.rows = rows
         self.answer = answer
         self.kept: list[UnitCells] = []
         ends = answer.feature.low, answer.feature.high
@@ -106,79 +164,141 @@ class ProfileDraws:
         noise = place_noise(layout, self.rows, losses["units"])
         places = self._places(noise, losses["units"])
         visits = max(float(places.sum()) / self.rows, 0.0)
-        spread = math.sqrt(layout.places * noise.own + layout.places**2 * noise.shared) / self.rows
-        fewest = visits / layout.places_touched  # each at all the places that a unit can be at
-        self.units = (visits + fewest) / 2, math.hypot(spread, ELSEWHERE * visits + (visits - fewest) / 2)
-        counts, moment = np.repeat(places[:, None], layout.moments, axis=1), 0.0
+        spread = (
+            math.sqrt(layout.places * noise.own + layout.places**2 * noise.shared)
+            / self.rows
+        )
+        fewest = (
+            visits / layout.places_touched
+        )  # each at all the places that a unit can be at
+        self.units = (
+            (visits + fewest) / 2,
+            math.hypot(spread, ELSEWHERE * visits + (visits - fewest) / 2),
+        )
+        counts = np.repeat(places[:, None], layout.moments, axis=1)
+        moment = 0.0
         if "presence" in losses:
             presence = self._sums("presence", losses, None)
             moment = self.rows * presence.deviation
-            counts = counts + self.rows * (presence.sums - presence.sums.mean(axis=1, keepdims=True))
+            counts = counts + self.rows * (
+                presence.sums - presence.sums.mean(axis=1, keepdims=True)
+            )
         rough = self._sums("rough", losses, None)
         longest = math.sqrt(layout.moments) * self.largest
-        centre = centre_of(rough.sums, rough.deviation**2, places, noise, longest) @ layout.basis
+        centre = (
+            centre_of(rough.sums, rough.deviation**2, places, noise, longest)
+            @ layout.basis
+        )
         smooth = self._sums("smooth", losses, centre)
-        residual, rest = smooth.sums @ layout.basis, Part(np.zeros(layout.groups.shape), 0.0, [Lost(0.0, 0.0)])
+        residual = smooth.sums @ layout.basis
+        rest = Part(np.zeros(layout.groups.shape), 0.0, [Lost(0.0, 0.0)])
         if "rest" in losses:
             rest = self._sums("rest", losses, centre)
-            residual = residual + rest.sums - (rest.sums @ layout.basis.T) @ layout.basis
+            residual = (
+                residual + rest.sums - (rest.sums @ layout.basis.T) @ layout.basis
+            )
         variances = moment**2, smooth.deviation**2, rest.deviation**2
-        return ProfileDraw(layout, counts, centre, residual, noise, *variances, (*smooth.lost, *rest.lost))
+        return ProfileDraw(
+            layout,
+            counts,
+            centre,
+            residual,
+            noise,
+            *variances,
+            (*smooth.lost, *rest.lost),
+        )
 
     def _places(self, noise: Variances, loss: float) -> Floats:
         """Rows per moment at each place; what is drawn are rows of all moments."""
-        whole, shape, touched = self.layout.moments**2, (self.layout.places,), self.layout.places_touched
+        whole = self.layout.moments**2
+        shape = (self.layout.places,)
+        touched = self.layout.places_touched
         self.draws.spend(loss)
         if noise.shared <= 2.0**-40 * noise.own:
             design = noise_design(math.sqrt(noise.one * whole), shape, touched)
         else:
-            design = shared_design(noise.own * whole, noise.shared * whole, shape, touched)
+            design = shared_design(
+                noise.own * whole, noise.shared * whole, shape, touched
+            )
         return self.draws.noisy(design, self.present) / self.layout.moments
 
     def _sums(self, name: str, losses: dict[str, float], centre: Floats | None) -> Part:
         """One part's noisy sums over units."""
         radius, lost = self._radius(name, losses, centre)
-        curves = Curves(self.answer.feature, self.layout, self.rows, name, radius, centre)
+        curves = Curves(
+            self.answer.feature, self.layout, self.rows, name, radius, centre
+        )
         deviation = radius / math.sqrt(losses[name])
         self.draws.spend(losses[name])
         exact = self._read(curves, FixedPoint(radius).unit)
-        noisy = self.draws.noisy(noise_design(deviation, exact.shape, exact.shape[0]), exact)
+        noisy = self.draws.noisy(
+            noise_design(deviation, exact.shape, exact.shape[0]), exact
+        )
         return Part(noisy.reshape(curves.size), deviation, lost)
 
-    def _radius(self, name: str, losses: dict[str, float], centre: Floats | None) -> tuple[float, list[Lost]]:
+    def _radius(
+        self, name: str, losses: dict[str, float], centre: Floats | None
+    ) -> tuple[float, list[Lost]]:
         """A radius and what clipping to it loses: an l2 norm, a root mean square being that over sqrt(groups touched).
 
         A histogram tells what is lost of a radius that was stated, too.
         """
-        given = np.atleast_1d(np.asarray(self.answer.unit_norm if self.answer.unit_norm is not None else []))
+        given = np.atleast_1d(
+            np.asarray(
+                self.answer.unit_norm if self.answer.unit_norm is not None else []
+            )
+        )
         place = ("rough", "smooth", "rest", "presence").index(name)
-        stated = self.rows * float(given[place]) * math.sqrt(self.layout.touched) if place < len(given) else None
+        if place < len(given):
+            stated = self.rows * float(given[place]) * math.sqrt(self.layout.touched)
+        else:
+            stated = None
         loss = losses[f"norm of {name}"]
         curves = Curves(self.answer.feature, self.layout, self.rows, name, None, centre)
         self.draws.spend(loss)
         exact = self._read(curves, 1.0)
         deviation = 1 / math.sqrt(loss)
-        histogram = self.draws.noisy(noise_design(deviation, exact.shape, 1 + curves.signed), exact)
+        histogram = self.draws.noisy(
+            noise_design(deviation, exact.shape, 1 + curves.signed), exact
+        )
         if name == "presence":
-            return min(farthest_seen(histogram, deviation), math.sqrt(self.layout.touched)), []
+            return min(
+                farthest_seen(histogram, deviation), math.sqrt(self.layout.touched)
+            ), []
         units = self.units
         if curves.signed:  # each side has any part of them
             units = units[0] / 2, math.hypot(units[0] / 2, units[1])
-        laws = [NormLaw(one, deviation, units) for one in histogram.reshape(1 + curves.signed, -1)]
+        laws = [
+            NormLaw(one, deviation, units)
+            for one in histogram.reshape(1 + curves.signed, -1)
+        ]
         numbers = curves.size[1] - self.layout.functions * (name == "rest")
-        clipping = Clipping(math.sqrt(numbers / losses[name]), ALIGNED[name], UNKNOWN[name], 2 * self.longest)
+        clipping = Clipping(
+            math.sqrt(numbers / losses[name]),
+            ALIGNED[name],
+            UNKNOWN[name],
+            2 * self.longest,
+        )
         if self.layout.places > self.layout.places_touched:
             divided = self.layout.places / self.layout.places_touched
             clipping = replace(clipping, places=divided, differing=PLACES_DIFFER)
         if name == "rough":
             (self.whole,) = laws
         elif name == "smooth" and centre is not None:
-            apart = self.rows * math.sqrt(self.layout.places_touched) * float(np.linalg.norm(centre, axis=1).max())
+            apart = (
+                self.rows
+                * math.sqrt(self.layout.places_touched)
+                * float(np.linalg.norm(centre, axis=1).max())
+            )
             clipping = replace(clipping, whole=self.whole, apart=apart)
-        return clipping.best(laws) if stated is None else (stated, clipping.given(laws, stated))
+        if stated is None:
+            return clipping.best(laws)
+        return (stated, clipping.given(laws, stated))
 
     def _read(self, totals: Presence | Curves, unit: float) -> ExactSum:
-        return ExactSum(self.source.fold_units(self.reader, totals, self.kept)["sums"], unit)
+        return ExactSum(
+            self.source.fold_units(self.reader, totals, self.kept)["sums"], unit
+        )
 
 
 def place_noise(layout: Layout, rows: int, loss: float) -> Variances:
@@ -188,7 +308,13 @@ def place_noise(layout: Layout, rows: int, loss: float) -> Variances:
     return Variances(box.own * scale, box.shared * scale)
 
 
-def centre_of(rough: Floats, variance: float, counts: Floats, count_noise: Variances, longest: float) -> Floats:
+def centre_of(
+    rough: Floats,
+    variance: float,
+    counts: Floats,
+    count_noise: Variances,
+    longest: float,
+) -> Floats:
     """Coefficients (places x functions) that residuals are taken from: each place's own as far as noise lets it show.
 
     Any centre is right; a near one makes residuals short. Places are drawn to their common mean by as much as their
@@ -196,9 +322,17 @@ def centre_of(rough: Floats, variance: float, counts: Floats, count_noise: Varia
     nothing are taken as large as their noise, so that nothing is divided by next to nothing.
     """
     places = len(counts)
-    total = max(float(counts.sum()), math.sqrt(places * count_noise.own + places**2 * count_noise.shared), 1.0)
+    total = max(
+        float(counts.sum()),
+        math.sqrt(places * count_noise.own + places**2 * count_noise.shared),
+        1.0,
+    )
     common = rough.sum(axis=0) / total
-    common *= max(1.0 - variance * rough.size / max(float(np.sum(rough.sum(axis=0) ** 2)), 1e-300), 0.0)
+    common *= max(
+        1.0
+        - variance * rough.size / max(float(np.sum(rough.sum(axis=0) ** 2)), 1e-300),
+        0.0,
+    )
     sure = np.maximum(counts, max(math.sqrt(count_noise.one), 1.0))[:, None]
     noise = (variance + common**2 * count_noise.one) / sure**2
     gaps = (rough - counts[:, None] * common) / sure

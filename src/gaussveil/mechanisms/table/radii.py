@@ -23,10 +23,15 @@ SEEN = 3.5  # deviations of the noise above which an octave holds something
 LUMP = 5.0  # the same for what makes the noise wide: less than once in ten thousand histograms
 LOWER_WIDTHS = (0.35, 0.6, 1.0, 1.6, 2.5)
 UPPER_WIDTHS = (0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 1.05, 1.4, 1.8, 2.4)
-USUAL_WIDTH, USUAL_RANGE = 0.7, 0.4  # of upper widths, in octaves, and of their logarithm
+# of upper widths, in octaves, and of their logarithm
+USUAL_WIDTH = 0.7
+USUAL_RANGE = 0.4
 STEPS = 4  # of middles and radii in an octave
 LIKELY = 12.0  # laws less likely by a factor of exp(-12) than the best are left out
-LEVELS = (0.5, 0.9)  # of the laws allowed: what is expected, and what must be reckoned with
+LEVELS = (
+    0.5,
+    0.9,
+)  # of the laws allowed: what is expected, and what must be reckoned with
 NORMAL = 1.2815515655446004  # the second level, in deviations
 
 
@@ -52,7 +57,9 @@ class NormLaw:
         """Numbers of the laws that are allowed, their weights and how many vectors they hold, by least squares."""
         shapes, lengths = _shapes()
         counted, spread = self.units
-        match = np.maximum((self.histogram @ shapes) / self.noise**2 + counted / spread**2, 0.0)
+        match = np.maximum(
+            (self.histogram @ shapes) / self.noise**2 + counted / spread**2, 0.0
+        )
         weight = (lengths / self.noise) ** 2 + spread**-2
         found = match**2 / (2 * weight) + _prior()
         found -= np.max(found)
@@ -80,7 +87,12 @@ class NormLaw:
         middles = _laws()[0][kept]
         rising = np.argsort(middles)
         chances = np.cumsum(weights[rising])
-        return float(2.0 ** (middles[rising][np.searchsorted(chances, (1 - DOUBT) * chances[-1])] - 1))
+        return float(
+            2.0
+            ** (
+                middles[rising][np.searchsorted(chances, (1 - DOUBT) * chances[-1])] - 1
+            )
+        )
 
     def lost(self, places: Integers) -> tuple[Floats, Floats]:
         """At these radii, by their places in `radii()`: the length expected to be lost, and what must be reckoned with.
@@ -95,9 +107,16 @@ class NormLaw:
         found = []
         for level in LEVELS:
             law = np.minimum(np.sum(rising < level, axis=1), len(kept) - 1)
-            found.append(np.take_along_axis(beyond, np.take_along_axis(order, law[:, None], axis=1), axis=1)[:, 0])
+            found.append(
+                np.take_along_axis(
+                    beyond, np.take_along_axis(order, law[:, None], axis=1), axis=1
+                )[:, 0]
+            )
         ends, counts = self._lumps
-        out = [np.maximum(ends * place - radii()[places, None], 0.0) @ counts for place in (math.sqrt(0.5), 1.0)]
+        out = [
+            np.maximum(ends * place - radii()[places, None], 0.0) @ counts
+            for place in (math.sqrt(0.5), 1.0)
+        ]
         return found[0] + out[0], found[1] + out[1]
 
 
@@ -139,13 +158,23 @@ class Clipping:
         errors, expected, spread = self._errors(laws, near)
         best = int(np.argmin(errors))
         place = int(near[best])
-        return min(float(radii()[place]), self.most), self._told(place, expected[:, best], spread[:, best])
+        return min(float(radii()[place]), self.most), self._told(
+            place, expected[:, best], spread[:, best]
+        )
 
-    def _errors(self, laws: list[NormLaw], places: Integers) -> tuple[Floats, Floats, Floats]:
+    def _errors(
+        self, laws: list[NormLaw], places: Integers
+    ) -> tuple[Floats, Floats, Floats]:
         """At these radii the square of noise and of what is not known of the loss; and the loss, of each law."""
         expected, spread = self._lost(laws, places)
-        unknown = np.sum(spread**2, axis=0) + (self.differing * np.sum(expected, axis=0)) ** 2
-        return (self.places * self.noise_per_radius * radii()[places]) ** 2 + unknown, expected, spread
+        unknown = (
+            np.sum(spread**2, axis=0) + (self.differing * np.sum(expected, axis=0)) ** 2
+        )
+        return (
+            (self.places * self.noise_per_radius * radii()[places]) ** 2 + unknown,
+            expected,
+            spread,
+        )
 
     def given(self, laws: list[NormLaw], radius: float) -> list[Lost]:
         """The same of a radius that was stated."""
@@ -156,8 +185,12 @@ class Clipping:
     def _lost(self, laws: list[NormLaw], places: Integers) -> tuple[Floats, Floats]:
         """Of each law (rows) at these radii (columns): what is expected to be lost, and its deviation."""
         lost = np.array([one.lost(places) for one in laws])
-        if self.whole is not None:  # by the triangle's inequality no more than the whole vectors lose that much sooner
-            sooner = np.searchsorted(radii(), radii()[places] - self.apart, side="right") - 1
+        if (
+            self.whole is not None
+        ):  # by the triangle's inequality no more than the whole vectors lose that much sooner
+            sooner = (
+                np.searchsorted(radii(), radii()[places] - self.apart, side="right") - 1
+            )
             lost = np.minimum(lost, np.array(self.whole.lost(np.maximum(sooner, 0))))
         expected = self.aligned * lost[:, 0]
         spread = self.aligned * np.maximum(lost[:, 1] - lost[:, 0], 0.0) / NORMAL
@@ -177,9 +210,13 @@ def quantile_of_norms(histogram: Floats, quantile: float, noise: float) -> float
     """
     middle, width, shapes, lengths = _log_normal_laws()
     match = np.maximum(histogram @ shapes, 0.0) / lengths
-    found = np.clip(middle + width * scipy.special.ndtri(quantile), OCTAVES[0], OCTAVES[-1])
+    found = np.clip(
+        middle + width * scipy.special.ndtri(quantile), OCTAVES[0], OCTAVES[-1]
+    )
     rising = np.argsort(found)
-    chances = np.cumsum(np.exp((match[rising] ** 2 - np.max(match) ** 2) / (2 * noise**2)))
+    chances = np.cumsum(
+        np.exp((match[rising] ** 2 - np.max(match) ** 2) / (2 * noise**2))
+    )
     most = found[rising][np.searchsorted(chances, (1 - DOUBT) * chances[-1])]
     return float(2.0 ** max(found[np.argmax(match)], most - 1))
 
@@ -192,13 +229,17 @@ def farthest_seen(histogram: Floats, noise: float) -> float:
     limits = np.full(len(OCTAVES), LUMP * noise)
     limits[0] = SEEN * noise
     seen = np.flatnonzero(histogram > limits)
-    return float(2.0 ** OCTAVES[seen[-1]]) if len(seen) else math.inf
+    if len(seen):
+        return float(2.0 ** OCTAVES[seen[-1]])
+    return math.inf
 
 
 @cache
 def radii() -> Floats:
     """Radii to choose among."""
-    return np.asarray(2.0 ** np.linspace(OCTAVES[0], OCTAVES[-1], STEPS * (len(OCTAVES) - 1) + 1))
+    return np.asarray(
+        2.0 ** np.linspace(OCTAVES[0], OCTAVES[-1], STEPS * (len(OCTAVES) - 1) + 1)
+    )
 
 
 @cache
@@ -238,7 +279,8 @@ def _shapes() -> tuple[Floats, Floats]:
 def _beyond() -> Floats:
     """At every radius (rows) of every law the mean of (norm - radius)+: the integral of what lies beyond."""
     fine = np.linspace(OCTAVES[0], OCTAVES[-1] + 2, 4 * STEPS * (len(OCTAVES) + 1) + 1)
-    places, share = 2.0**fine, _share_beyond(fine)
+    places = 2.0**fine
+    share = _share_beyond(fine)
     pieces = (share[:, 1:] + share[:, :-1]) / 2 * np.diff(places)
     tails = np.cumsum(pieces[:, ::-1], axis=1)[:, ::-1]
     return np.ascontiguousarray(tails[:, ::4][:, : len(radii())].T, dtype=np.float32)

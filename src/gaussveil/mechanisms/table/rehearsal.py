@@ -33,13 +33,20 @@ class RehearsedDraws(TableDraws):
         return self.values
 
 
-def rehearsals(noise: TableNoise, schema: pa.Schema, names: Sequence[str]) -> Iterator[TableDraws]:
+def rehearsals(
+    noise: TableNoise, schema: pa.Schema, names: Sequence[str]
+) -> Iterator[TableDraws]:
     """Every course that the draws of a request may take, of the columns that it reads."""
     source = as_source(pa.schema([schema.field(name) for name in names]).empty_table())
-    found = {name: _made_up(schema.field(key.column).type) for name, key in noise.request.discovered.items()}
+    found = {
+        name: _made_up(schema.field(key.column).type)
+        for name, key in noise.request.discovered.items()
+    }
     nothing: dict[str, list[Any]] = {name: [] for name in found}
     made: list[TableDraws] = [
-        RehearsedDraws(source, noise, noise.mean_shift, SeededGenerator(0), values=values)
+        RehearsedDraws(
+            source, noise, noise.mean_shift, SeededGenerator(0), values=values
+        )
         for values in (nothing, found)
         if found
     ]
@@ -49,6 +56,13 @@ def rehearsals(noise: TableNoise, schema: pa.Schema, names: Sequence[str]) -> It
 
 
 def _made_up(kind: pa.DataType) -> list[Any]:
-    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-    text = pa.types.is_string(plain) or pa.types.is_large_string(plain) or pa.types.is_string_view(plain)
+    if pa.types.is_dictionary(kind):
+        plain = kind.value_type
+    else:
+        plain = kind
+    text = (
+        pa.types.is_string(plain)
+        or pa.types.is_large_string(plain)
+        or pa.types.is_string_view(plain)
+    )
     return [f"value {place}" if text else place for place in range(MADE_UP)]

@@ -49,7 +49,9 @@ from gaussveil.statistics.unit_cells import CellReader, require_unit
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TRUSTED_NORM, TRUSTED_RANGE = 8, 12  # units over the noise of a histogram that finds a bound hardly ever wrong
+# units over the noise of a histogram that finds a bound hardly ever wrong
+TRUSTED_NORM = 8
+TRUSTED_RANGE = 12
 TRUSTED = "norm of rough", "norm of smooth", "norm of rest"
 MOST_SHOWN = 12  # answers in the text of a plan
 
@@ -78,14 +80,25 @@ class TablePlan(Plan):
         return self.noise.request
 
     def __repr__(self) -> str:
-        wide = ", ".join(f"{name} {sd:.3g}" for name, sd in list(self.deviations().items())[:MOST_SHOWN])
-        counts = f" (counts: {self.request.counts})" if Count in map(type, self.request.answers) else ""
+        wide = ", ".join(
+            f"{name} {sd:.3g}"
+            for name, sd in list(self.deviations().items())[:MOST_SHOWN]
+        )
+        if Count in map(type, self.request.answers):
+            counts = f" (counts: {self.request.counts})"
+        else:
+            counts = ""
         return f"TablePlan({self.released}{counts}; {self.law} noise, sd at 1000 units a group: {wide})"
 
     @property
     def doubts(self) -> list[str]:
         """What in the lists of keys looks mistyped, in sentences; what no row has is told by no release."""
-        return [words for key in self.request.keys.values() if isinstance(key, Listed) for words in key.doubts]
+        return [
+            words
+            for key in self.request.keys.values()
+            if isinstance(key, Listed)
+            for words in key.doubts
+        ]
 
     def deviations(self, units: int = 1000) -> dict[str, float]:
         """Standard deviation of every number, as if every group had this many units in the middle of their ranges.
@@ -98,20 +111,31 @@ class TablePlan(Plan):
     @property
     def is_nominal(self) -> bool:
         """Whether some deviations rest on bounds of a nominal table, because the release will learn them."""
-        return bool(self.request.learning) or any(learnt(one, self.request.layout) for one in self.request.profiles)
+        return bool(self.request.learning) or any(
+            learnt(one, self.request.layout) for one in self.request.profiles
+        )
 
     @property
     def fewest_units(self) -> int:
         """From how many units on bounds that are learnt can be trusted; 0 where none are."""
-        losses, request = self.noise.losses, self.request
-        fewest = [TRUSTED_RANGE * losses[f"range {column}"] ** -0.5 for column in request.learnt_ranges]
+        losses = self.noise.losses
+        request = self.request
+        fewest = [
+            TRUSTED_RANGE * losses[f"range {column}"] ** -0.5
+            for column in request.learnt_ranges
+        ]
         for place, answer in enumerate(request.profiles):
             shares = stage_shares(answer, request.layout)
             norms = [share for name, share in shares.items() if name in TRUSTED]
-            fewest += [TRUSTED_NORM * (losses[f"profile {place}"] * share) ** -0.5 for share in norms]
+            fewest += [
+                TRUSTED_NORM * (losses[f"profile {place}"] * share) ** -0.5
+                for share in norms
+            ]
         return math.ceil(max(fewest, default=0.0))
 
-    def useful(self, units: int | None = None, *, spread: float | None = None) -> Useful:
+    def useful(
+        self, units: int | None = None, *, spread: float | None = None
+    ) -> Useful:
         """Whether so many units can make the request useful, or from how many on; in words, from public numbers.
 
         `spread` is the difference between groups that is to be seen; by default a tenth of stated ranges.
@@ -120,13 +144,25 @@ class TablePlan(Plan):
 
     def layouts(self) -> dict[str, str]:
         """How means and sums within balls are read, why, and how wide their noise would be, about, read otherwise."""
-        request, found = self.request, {}
+        request = self.request
+        found = {}
         for answer in request.profiles:
-            layout, alone = request.layout, request.layout.moments == 1
-            other = replace(request, groups_per_unit=request.cells if alone else 1).layout
-            present = 1 if alone else layout.moments
-            ratio = nominal_noise(answer, other, present) / nominal_noise(answer, layout, present)
-            otherwise = f"as one curve (groups_per_unit={request.cells})" if alone else "group by group"
+            alone = request.layout.moments == 1
+            layout = request.layout
+            other = replace(
+                request, groups_per_unit=request.cells if alone else 1
+            ).layout
+            if alone:
+                present = 1
+            else:
+                present = layout.moments
+            ratio = nominal_noise(answer, other, present) / nominal_noise(
+                answer, layout, present
+            )
+            if alone:
+                otherwise = f"as one curve (groups_per_unit={request.cells})"
+            else:
+                otherwise = "group by group"
             words = f"; {otherwise} its noise would be about {ratio:.1f} times as wide"
             found[answer.name] = f"{layout}{words if request.cells > 1 else ''}"
         return found
@@ -140,23 +176,38 @@ class TablePlan(Plan):
     @property
     def costliest(self) -> tuple[str, float]:
         """The one change that would make the noise smallest, and by which factor."""
-        return min(self.alternatives().items(), key=lambda one: one[1], default=("nothing", 1.0))
+        return min(
+            self.alternatives().items(),
+            key=lambda one: one[1],
+            default=("nothing", 1.0),
+        )
 
     def alternatives(self, units: int = 1000) -> dict[str, float]:
         """What other bounds would make of the deviations, as a factor (geometric mean over the answers)."""
         request = self.request
         changed: dict[str, Request] = {}
         if request.rows > 1:
-            changed[f"rows_per_group={request.rows // 2}"] = replace(request, rows=request.rows // 2)
+            changed[f"rows_per_group={request.rows // 2}"] = replace(
+                request, rows=request.rows // 2
+            )
         if request.touched > 1:
             half = max(request.touched // 2, 1)
             changed[f"groups_per_unit={half}"] = replace(request, groups_per_unit=half)
         for answer in request.answers:
             between = getattr(answer, "between", None)
-            if between is not None and isinstance(answer, Mean | Sum | Variance) and answer not in request.learning:
+            if (
+                between is not None
+                and isinstance(answer, Mean | Sum | Variance)
+                and answer not in request.learning
+            ):
                 narrow = (between[0], between[0] + (between[1] - between[0]) / 2)
-                others = tuple(replace(one, between=narrow) if one == answer else one for one in request.answers)
-                changed[f"{answer.name}: between={narrow}"] = replace(request, answers=others)
+                others = tuple(
+                    replace(one, between=narrow) if one == answer else one
+                    for one in request.answers
+                )
+                changed[f"{answer.name}: between={narrow}"] = replace(
+                    request, answers=others
+                )
             if len(request.answers) > 1:
                 rest = tuple(one for one in request.answers if one != answer)
                 changed[f"without {answer.name}"] = replace(request, answers=rest)
@@ -165,7 +216,9 @@ class TablePlan(Plan):
         for words, other in changed.items():
             noise = replace(self.noise, request=other)
             then = nominal_deviations(noise, units)
-            ratios = [sd / now[name] for name, sd in then.items() if now.get(name, 0) > 0]
+            ratios = [
+                sd / now[name] for name, sd in then.items() if now.get(name, 0) > 0
+            ]
             found |= {words: math.exp(float(np.mean(np.log(ratios))))} if ratios else {}
         return found
 
@@ -222,7 +275,14 @@ class TableRelease(Mechanism):
         """Noise, charge and certificate of the request, without data."""
         law = checks.one_of("law", self.law, LAWS)
         limits = self.rows_per_group, self.groups_per_unit, self.unit_norm, self.bounds
-        request = Request.of(self.unit, self.by or {}, self.answers, *limits, self.totals, bool(self.other))
+        request = Request.of(
+            self.unit,
+            self.by or {},
+            self.answers,
+            *limits,
+            self.totals,
+            bool(self.other),
+        )
         planned = candidates(request, law, self.promise)
         noise = chosen_beside(self.account, planned, nominal_deviations)
         return TablePlan(
@@ -258,7 +318,9 @@ class TableRelease(Mechanism):
             show("reading", 0.0)
             draws.prepare()
             show("drawing", 0.6)
-            return self._publish(plan, lambda: self._draw(plan, draws, library_of(data)), source)
+            return self._publish(
+                plan, lambda: self._draw(plan, draws, library_of(data)), source
+            )
 
     def rehearsals(self, data: Any) -> list[Release[Any]]:
         """The same release of an empty table of this schema: no row is read and nothing is spent or promised.
@@ -266,16 +328,25 @@ class TableRelease(Mechanism):
         Values have the columns that the release will have, filled with noise; where keys are to be discovered there
         are two, one of no group. Whoever writes or draws the release tries with these first.
         """
-        return self._rehearsed(self.plan(), self._identified(data).schema, library_of(data))
+        return self._rehearsed(
+            self.plan(), self._identified(data).schema, library_of(data)
+        )
 
     def _identified(self, data: Any) -> Source:
         """The table, its units named by text: no unit's name makes those of others numbers."""
         source = as_source(data)
-        return source.identified(self.unit) if self.unit in source.schema.names else source
+        if self.unit in source.schema.names:
+            return source.identified(self.unit)
+        return source
 
-    def _rehearsed(self, plan: TablePlan, schema: pa.Schema, library: str) -> list[Release[Any]]:
+    def _rehearsed(
+        self, plan: TablePlan, schema: pa.Schema, library: str
+    ) -> list[Release[Any]]:
         made = rehearsals(plan.noise, schema, _check_schema(plan.request, schema))
-        return [self._rehearse(plan, partial(self._draw, plan, draws, library)) for draws in made]
+        return [
+            self._rehearse(plan, partial(self._draw, plan, draws, library))
+            for draws in made
+        ]
 
     def _draw(self, plan: TablePlan, draws: TableDraws, library: str) -> Any:
         request = plan.request
@@ -297,17 +368,31 @@ class TableRelease(Mechanism):
 
 def _nobody(plan: TablePlan, library: str) -> Any:
     """The answer where no key passed the threshold: the same columns, no rows."""
-    noise = as_planned(plan.noise, plan.request.with_values({name: [""] for name in plan.request.discovered}))
+    noise = as_planned(
+        plan.noise,
+        plan.request.with_values({name: [""] for name in plan.request.discovered}),
+    )
     columns = Estimates(noise, expected(noise, 1.0)).columns()
     empty = np.zeros(0)
-    return answers_frame(noise.request, {name: Interval(*[empty] * 4) for name in columns}, False, library, rows=0)
+    return answers_frame(
+        noise.request,
+        {name: Interval(*[empty] * 4) for name in columns},
+        False,
+        library,
+        rows=0,
+    )
 
 
 def _check_schema(request: Request, schema: pa.Schema) -> list[str]:
     """Refuse what the columns cannot give; which columns are read."""
-    profiles = [CellReader(request.unit, (), (answer.feature,)) for answer in request.profiles]
+    profiles = [
+        CellReader(request.unit, (), (answer.feature,)) for answer in request.profiles
+    ]
     keys = [key.column for key in request.keys.values()]
-    names = [*keys, *(name for one in (request.reader, *profiles) for name in one.columns)]
+    names = [
+        *keys,
+        *(name for one in (request.reader, *profiles) for name in one.columns),
+    ]
     require_columns(schema, names)
     for key in request.keys.values():
         if isinstance(key, Discovered):
@@ -315,7 +400,9 @@ def _check_schema(request: Request, schema: pa.Schema) -> list[str]:
     for reader in (request.reader, *profiles):
         reader.check(schema)
     if request.unit in keys:
-        raise SchemaError("the unit cannot be a key as well: a group of one unit hides nobody.")
+        raise SchemaError(
+            "the unit cannot be a key as well: a group of one unit hides nobody."
+        )
     return list(dict.fromkeys(names))
 
 
@@ -337,8 +424,13 @@ def _parameters(noise: TableNoise) -> dict[str, object]:
         thresholds = {name: noise.key_threshold(name) for name in request.discovered}
         found |= {"key thresholds": thresholds, "key total variation": noise.key_error}
     for place, answer in enumerate(request.profiles):
-        shares, radii = stage_shares(answer, request.layout), learnt(answer, request.layout)
-        found[f"profile {place}"] = {"shares": shares, "learnt": radii, "read": str(request.layout)}
+        shares = stage_shares(answer, request.layout)
+        radii = learnt(answer, request.layout)
+        found[f"profile {place}"] = {
+            "shares": shares,
+            "learnt": radii,
+            "read": str(request.layout),
+        }
     return found
 
 

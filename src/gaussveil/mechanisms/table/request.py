@@ -12,16 +12,35 @@ from typing import Any, TypeVar
 from gaussveil import checks
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.noisy_sums import MOST_DRAWS
-from gaussveil.mechanisms.table.answers import CDF, Answer, Count, Histogram, Mean, Quantile, Share, Sum, Variance
+from gaussveil.mechanisms.table.answers import (
+    CDF,
+    Answer,
+    Count,
+    Histogram,
+    Mean,
+    Quantile,
+    Share,
+    Sum,
+    Variance,
+)
 from gaussveil.mechanisms.table.layout import Layout
 from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, first_limits
-from gaussveil.statistics.keys import Bins, Discovered, Key, Listed, Thresholds, value_of
+from gaussveil.statistics.keys import (
+    Bins,
+    Discovered,
+    Key,
+    Listed,
+    Thresholds,
+    value_of,
+)
 from gaussveil.statistics.unit_cells import CellReader, Feature
 
 Item = TypeVar("Item")
 
 MOST_GROUPS = 2**20
-MANY_CELLS = 10**9  # what is assumed of keys that are not known yet: noise for more cells is noise for fewer
+MANY_CELLS = (
+    10**9
+)  # what is assumed of keys that are not known yet: noise for more cells is noise for fewer
 
 
 @dataclass(frozen=True)
@@ -52,11 +71,20 @@ class Request:
         if not isinstance(unit, str) or not unit:
             checks.refuse("unit", "the column that names whose row it is", unit)
         if not isinstance(by, Mapping):
-            checks.refuse("by", "a dictionary of names and keys such as {'hour': hour_of('time')}", by)
+            checks.refuse(
+                "by",
+                "a dictionary of names and keys such as {'hour': hour_of('time')}",
+                by,
+            )
         keys = {str(name): _key(str(name), given, other) for name, given in by.items()}
-        asked = [answers] if isinstance(answers, Answer) else list(answers)
+        if isinstance(answers, Answer):
+            asked = [answers]
+        else:
+            asked = list(answers)
         if not asked or not all(isinstance(one, Answer) for one in asked):
-            raise ParameterError("answers must be a list of answers such as [Count(), Mean('kw', between=(0, 10))].")
+            raise ParameterError(
+                "answers must be a list of answers such as [Count(), Mean('kw', between=(0, 10))]."
+            )
         if unit_norm is not None or bounds is not None:
             asked = [
                 replace(one, unit_norm=unit_norm, bounds=bounds)
@@ -80,13 +108,19 @@ class Request:
     def _check(self) -> None:
         names = [*self.keys, *(one.name for one in self.answers)]
         if twice := [name for name in names if names.count(name) > 1]:
-            raise ParameterError(f"answers and keys must have names of their own. {twice[0]!r} occurs twice.")
-        if self.rows == 1 and any(isinstance(one, Count) and one.rows for one in self.answers):
+            raise ParameterError(
+                f"answers and keys must have names of their own. {twice[0]!r} occurs twice."
+            )
+        if self.rows == 1 and any(
+            isinstance(one, Count) and one.rows for one in self.answers
+        ):
             raise ParameterError(
                 "rows_per_group must be above 1 for Count(rows=True): how many rows of one unit count at most in a "
                 "group. With 1 every unit counts once, and Count() is the number of units."
             )
-        if self.rows > 1 and any(isinstance(one, Count) and one.rows is False for one in self.answers):
+        if self.rows > 1 and any(
+            isinstance(one, Count) and one.rows is False for one in self.answers
+        ):
             raise ParameterError(
                 f"rows_per_group must be 1 for Count(rows=False), the number of units. Got {self.rows}: Count() then "
                 "counts rows."
@@ -94,51 +128,84 @@ class Request:
         for one, _ in self.searches:
             first_limits(one)  # refuses a quantile without a range
         if self.discovered and self.profiles:
-            raise ParameterError("unit_norm and bounds='auto' need public keys: list the values of every key.")
+            raise ParameterError(
+                "unit_norm and bounds='auto' need public keys: list the values of every key."
+            )
         if self._listed_cells > MOST_GROUPS:
-            raise ParameterError(f"the keys must make at most {MOST_GROUPS} groups together. Got {self._listed_cells}.")
-        passes = len(self.features) + len(self.lone_sums) + len(self.histograms) + len(self.cumulatives) + 2
+            raise ParameterError(
+                f"the keys must make at most {MOST_GROUPS} groups together. Got {self._listed_cells}."
+            )
+        passes = (
+            len(self.features)
+            + len(self.lone_sums)
+            + len(self.histograms)
+            + len(self.cumulatives)
+            + 2
+        )
         passes += len(self.learnt_ranges)
-        if (draws := passes + 9 * len(self.profiles) + len(ROUND_SHARES) * len(self.searches)) > MOST_DRAWS:
-            raise ParameterError(f"answers must need at most {MOST_DRAWS} draws together. Got {draws}: ask for fewer.")
+        if (
+            draws := passes
+            + 9 * len(self.profiles)
+            + len(ROUND_SHARES) * len(self.searches)
+        ) > MOST_DRAWS:
+            raise ParameterError(
+                f"answers must need at most {MOST_DRAWS} draws together. Got {draws}: ask for fewer."
+            )
 
     @cached_property
     def discovered(self) -> dict[str, Discovered]:
         """The keys whose values are not known yet."""
-        return {name: key for name, key in self.keys.items() if isinstance(key, Discovered)}
+        return {
+            name: key for name, key in self.keys.items() if isinstance(key, Discovered)
+        }
 
     @property
     def _listed_cells(self) -> int:
-        return math.prod(len(key.values) for key in self.keys.values() if isinstance(key, Key))
+        return math.prod(
+            len(key.values) for key in self.keys.values() if isinstance(key, Key)
+        )
 
     @cached_property
     def cells(self) -> int:
         """Number of groups, a bound of it where keys are not known yet."""
-        return MANY_CELLS if self.discovered else self._listed_cells
+        if self.discovered:
+            return MANY_CELLS
+        return self._listed_cells
 
     @property
     def most_values(self) -> int:
         """How many values of each key to be discovered are shown at most: a public limit, whatever is found."""
-        return max(1, int((MOST_GROUPS / self._listed_cells) ** (1 / len(self.discovered))))
+        return max(
+            1, int((MOST_GROUPS / self._listed_cells) ** (1 / len(self.discovered)))
+        )
 
     @cached_property
     def touched(self) -> int:
         """In how many groups a unit counts at most."""
-        sizes = (key.per_unit if isinstance(key, Discovered) else len(key.values) for key in self.keys.values())
+        sizes = (
+            key.per_unit if isinstance(key, Discovered) else len(key.values)
+            for key in self.keys.values()
+        )
         return min(math.prod(sizes), self.groups_per_unit or MANY_CELLS)
 
     @property
     def counts(self) -> str:
         """What a count counts, in a sentence."""
-        return "units" if self.rows == 1 else f"rows, of each unit at most {self.rows} in a group"
+        if self.rows == 1:
+            return "units"
+        return f"rows, of each unit at most {self.rows} in a group"
 
     @property
     def averaged(self) -> str:
         """Whom means and sums are over, in a sentence."""
-        weight = (
-            "once, by the mean of its rows there" if self.rows == 1 else f"by its rows there, as {self.rows} at most"
-        )
-        groups = "" if self.groups_per_unit is None else f", of at most {self.touched} groups"
+        if self.rows == 1:
+            weight = "once, by the mean of its rows there"
+        else:
+            weight = f"by its rows there, as {self.rows} at most"
+        if self.groups_per_unit is None:
+            groups = ""
+        else:
+            groups = f", of at most {self.touched} groups"
         return f"a mean is over the units that have rows in the group; each counts {weight}{groups}"
 
     @cached_property
@@ -148,13 +215,20 @@ class Request:
 
     def with_values(self, values: Mapping[str, Sequence[Any]]) -> Request:
         """The same request once the values of the discovered keys have been released."""
-        listed = {name: value_of(key.column, values[name]) for name, key in self.discovered.items()}
+        listed = {
+            name: value_of(key.column, values[name])
+            for name, key in self.discovered.items()
+        }
         return replace(self, keys={**self.keys, **listed}, groups_per_unit=self.touched)
 
     @cached_property
     def learning(self) -> tuple[Variance | Quantile, ...]:
         """Answers whose range is learnt."""
-        return tuple(one for one in self.answers if isinstance(one, Variance | Quantile) and one.bounds)
+        return tuple(
+            one
+            for one in self.answers
+            if isinstance(one, Variance | Quantile) and one.bounds
+        )
 
     @cached_property
     def learnt_ranges(self) -> tuple[str, ...]:
@@ -163,8 +237,15 @@ class Request:
 
     def with_ranges(self, sizes: Mapping[Answer, float]) -> Request:
         """The same request once sizes have been released that the answers which learn them keep to, where they can."""
-        cut = {one: (max(one.span[0], -sizes[one]), min(one.span[1], sizes[one])) for one in self.learning}
-        kept = {one: replace(one, between=ends) for one, ends in cut.items() if ends[0] < ends[1]}
+        cut = {
+            one: (max(one.span[0], -sizes[one]), min(one.span[1], sizes[one]))
+            for one in self.learning
+        }
+        kept = {
+            one: replace(one, between=ends)
+            for one, ends in cut.items()
+            if ends[0] < ends[1]
+        }
         return replace(self, answers=tuple(kept.get(one, one) for one in self.answers))  # type: ignore[call-overload]
 
     # What must be counted and summed.
@@ -172,13 +253,20 @@ class Request:
     @cached_property
     def profiles(self) -> tuple[Mean | Sum, ...]:
         """Answers that bound the norm of a unit's curve."""
-        return tuple(one for one in self.answers if isinstance(one, Mean | Sum) and one.is_profile)
+        return tuple(
+            one
+            for one in self.answers
+            if isinstance(one, Mean | Sum) and one.is_profile
+        )
 
     @cached_property
     def counted(self) -> bool:
         """Whether rows are counted: for themselves, or to divide by."""
         divided = (Count, Variance, Share)
-        return any(isinstance(one, divided) or (isinstance(one, Mean) and not one.is_profile) for one in self.answers)
+        return any(
+            isinstance(one, divided) or (isinstance(one, Mean) and not one.is_profile)
+            for one in self.answers
+        )
 
     @cached_property
     def features(self) -> tuple[Feature, ...]:
@@ -187,10 +275,18 @@ class Request:
             return ()
         stated = [one for one in self.answers if one not in self.learning]
         found = [one.feature for one in stated if isinstance(one, Share | Variance)]
-        found += [one.feature for one in stated if isinstance(one, Mean | Sum) and not one.is_profile]
+        found += [
+            one.feature
+            for one in stated
+            if isinstance(one, Mean | Sum) and not one.is_profile
+        ]
         found += [one.square for one in stated if isinstance(one, Variance)]
         # Ranges that are learnt may coincide with others, or cease to: their features are always drawn by themselves.
-        alone = [(one.feature, one.square) for one in self.learning if isinstance(one, Variance)]
+        alone = [
+            (one.feature, one.square)
+            for one in self.learning
+            if isinstance(one, Variance)
+        ]
         return (*_distinct(found), *chain(*alone))
 
     @cached_property
@@ -198,7 +294,9 @@ class Request:
         """Sums where nobody counts: with noise of their own, for values of one sign with less of it."""
         if self.counted:
             return ()
-        sums = (one for one in self.answers if isinstance(one, Sum) and not one.is_profile)
+        sums = (
+            one for one in self.answers if isinstance(one, Sum) and not one.is_profile
+        )
         return _distinct([replace(one.feature, kind="size") for one in sums])
 
     @cached_property
@@ -215,15 +313,23 @@ class Request:
     def searches(self) -> tuple[tuple[Quantile, bool], ...]:
         """Quantiles that are searched for, and whether in all groups together."""
         found = [one for one in self.answers if isinstance(one, Quantile)]
-        return tuple((one, together) for together in (False, True)[: 1 + self.totals] for one in found)
+        return tuple(
+            (one, together)
+            for together in (False, True)[: 1 + self.totals]
+            for one in found
+        )
 
     @property
     def reader(self) -> CellReader:
         """What one pass reads for everything but profiles; keys must be known."""
         keys = tuple(key for key in self.keys.values() if isinstance(key, Key))
-        bins: list[Bins | Thresholds] = [one.bins for one in (*self.histograms, *self.cumulatives)]
+        bins: list[Bins | Thresholds] = [
+            one.bins for one in (*self.histograms, *self.cumulatives)
+        ]
         bins += [first_limits(one) for one, _ in self.searches]
-        return CellReader(self.unit, keys, (*self.features, *self.lone_sums), tuple(bins))
+        return CellReader(
+            self.unit, keys, (*self.features, *self.lone_sums), tuple(bins)
+        )
 
 
 def _distinct(items: Sequence[Item]) -> tuple[Item, ...]:
@@ -238,7 +344,8 @@ def _merged(asked: Sequence[Answer]) -> list[Answer]:
         if isinstance(one, Quantile):
             place = (one.column, one.between, one.bounds)
             before = kept.get(place)
-            one = replace(one, q=(*before.shares, *one.shares)) if isinstance(before, Quantile) else one
+            if isinstance(before, Quantile):
+                one = replace(one, q=(*before.shares, *one.shares))
         kept[place] = one
     return list(kept.values())
 

@@ -22,9 +22,15 @@ MOST_UNITS = 10**12
 Deviations = Callable[[int], Mapping[str, float]]
 
 
-def usefulness(request: Request, deviations: Deviations, units: int | None, spread: float | None) -> Useful:
+def usefulness(
+    request: Request, deviations: Deviations, units: int | None, spread: float | None
+) -> Useful:
     """The verdict on a request; `deviations` are those with so many units in every group."""
-    judged = [answer for answer in request.answers if isinstance(answer, Count | Mean | Quantile | Share | Sum)]
+    judged = [
+        answer
+        for answer in request.answers
+        if isinstance(answer, Count | Mean | Quantile | Share | Sum)
+    ]
     if spread is not None:
         checks.positive("spread", spread)
     if units is not None:
@@ -42,14 +48,31 @@ def usefulness(request: Request, deviations: Deviations, units: int | None, spre
 
     in_group = _fewest(enough)
     if in_group is None:
-        return Useful(False, f"cannot be useful with fewer than {MOST_UNITS:,} units: {_instead(request, math.inf)}")
+        return Useful(
+            False,
+            f"cannot be useful with fewer than {MOST_UNITS:,} units: {_instead(request, math.inf)}",
+        )
     needed = in_group * apart
-    where = f", {about(in_group)} in each of {apart} groups that a unit can be in one of" if apart > 1 else ""
-    told = "what you want to tell apart" if spread is not None else "a tenth of ranges, counts and shares"
+    if apart > 1:
+        where = f", {about(in_group)} in each of {apart} groups that a unit can be in one of"
+    else:
+        where = ""
+    if spread is not None:
+        told = "what you want to tell apart"
+    else:
+        told = "a tenth of ranges, counts and shares"
     if units is None:
-        return Useful(True, f"useful from about {about(needed)} units on{where}: noise is then half of {told}", needed)
+        return Useful(
+            True,
+            f"useful from about {about(needed)} units on{where}: noise is then half of {told}",
+            needed,
+        )
     if units >= needed:
-        return Useful(True, f"useful with {units:,} units: noise is at most half of {told}", needed)
+        return Useful(
+            True,
+            f"useful with {units:,} units: noise is at most half of {told}",
+            needed,
+        )
     return Useful(
         False,
         f"cannot be useful with {units:,} units: noise would be more than half of {told}; it needs about "
@@ -71,8 +94,15 @@ def _differences(answer: Answer, rows: int, spread: float | None) -> float:
     if isinstance(answer, Share):
         return PART
     between = getattr(answer, "between", None)
-    each = spread if spread is not None else LEARNT if between is None else PART * (between[1] - between[0])
-    return each * rows if isinstance(answer, Sum) else each
+    if spread is not None:
+        each = spread
+    elif between is None:
+        each = LEARNT
+    else:
+        each = PART * (between[1] - between[0])
+    if isinstance(answer, Sum):
+        return each * rows
+    return each
 
 
 def _fewest(enough: Callable[[int], bool]) -> int | None:
@@ -96,8 +126,13 @@ def _instead(request: Request, lacking: float) -> str:
     ways = []
     if request.cells > 1:
         fewer = max(1, math.floor(request.cells / lacking))
-        groups = "one group" if fewer == 1 else f"{fewer} groups"
+        if fewer == 1:
+            groups = "one group"
+        else:
+            groups = f"{fewer} groups"
         ways.append(f"{groups} in place of {request.cells}")
     ways.append("longer windows, whose readings are one value of a unit")
-    ways.append("a model of few numbers, such as PrivateLinearRegression or PrivateGaussianMixture")
+    ways.append(
+        "a model of few numbers, such as PrivateLinearRegression or PrivateGaussianMixture"
+    )
     return f"Ask instead for {', '.join(ways[:-1])}, or {ways[-1]}."

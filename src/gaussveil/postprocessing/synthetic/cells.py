@@ -43,7 +43,9 @@ class Cells:
     @cached_property
     def _bounds(self) -> tuple[Floats, Floats, Integers]:
         """Low and high end of every cell, and the cell of each place: between two edges, or at one."""
-        low, high, place = [], [], []
+        low = []
+        high = []
+        place = []
         last = len(self.edges) - 1
         for index, edge in enumerate(self.edges):
             if self.single[index]:
@@ -51,7 +53,9 @@ class Cells:
                 high.append(edge)
                 place.append(len(low) - 1)
             else:
-                place.append(max(len(low) - 1, 0))  # an edge belongs to the interval below it; the first to its own
+                place.append(
+                    max(len(low) - 1, 0)
+                )  # an edge belongs to the interval below it; the first to its own
             if index < last:
                 low.append(edge)
                 high.append(self.edges[index + 1])
@@ -75,7 +79,11 @@ class Cells:
 
     def codes(self, numbers: Floats) -> Integers:
         """Cell of every number, moved into the range if it lies outside; -1 where missing."""
-        inside = np.clip(np.where(np.isnan(numbers), self.edges[0], numbers), self.edges[0], self.edges[-1])
+        inside = np.clip(
+            np.where(np.isnan(numbers), self.edges[0], numbers),
+            self.edges[0],
+            self.edges[-1],
+        )
         below = np.searchsorted(self.edges, inside, side="left")
         above = np.searchsorted(self.edges, inside, side="right")
         found = self._bounds[2][below + above - 1]
@@ -83,10 +91,19 @@ class Cells:
 
     def quantiles(self, masses: Floats, shares: Floats) -> Floats:
         """Numbers below which these shares lie, evenly spread in each interval."""
-        total = np.concatenate([[0.0], np.cumsum(masses)]) / max(float(masses.sum()), 1e-300)
-        place = np.clip(np.searchsorted(total, shares, side="left") - 1, 0, self.size - 1)
-        part = (shares - total[place]) / np.maximum(total[place + 1] - total[place], 1e-300)
-        return np.asarray(self.low[place] + np.clip(part, 0.0, 1.0) * (self.high[place] - self.low[place]))
+        total = np.concatenate([[0.0], np.cumsum(masses)]) / max(
+            float(masses.sum()), 1e-300
+        )
+        place = np.clip(
+            np.searchsorted(total, shares, side="left") - 1, 0, self.size - 1
+        )
+        part = (shares - total[place]) / np.maximum(
+            total[place + 1] - total[place], 1e-300
+        )
+        return np.asarray(
+            self.low[place]
+            + np.clip(part, 0.0, 1.0) * (self.high[place] - self.low[place])
+        )
 
 
 def first_cells(low: float, high: float, whole: bool) -> Cells:
@@ -118,7 +135,9 @@ def learning_cells(whole: bool, day: bool, step: float) -> Cells:
 def whole_cells(edges: Floats, low: float, high: float) -> Cells:
     """Cells of whole numbers: edges lie halfway between two of them."""
     halves = np.floor(edges) + 0.5
-    return Cells.of([low - 0.5, high + 0.5, *halves[(halves > low) & (halves < high)].tolist()])
+    return Cells.of(
+        [low - 0.5, high + 0.5, *halves[(halves > low) & (halves < high)].tolist()]
+    )
 
 
 def each_whole(low: float, high: float) -> Cells:
@@ -126,7 +145,9 @@ def each_whole(low: float, high: float) -> Cells:
     return Cells.of(np.arange(low, high + 2) - 0.5)
 
 
-def finer_cells(cells: Cells, masses: Floats, shares: Floats, whole: bool, least: float) -> Cells:
+def finer_cells(
+    cells: Cells, masses: Floats, shares: Floats, whole: bool, least: float
+) -> Cells:
     """New cells between the quantiles at these shares; single values stay where at least so many records are."""
     edges = cells.quantiles(masses, shares)
     ends = cells.edges[[0, -1]]
@@ -137,13 +158,17 @@ def finer_cells(cells: Cells, masses: Floats, shares: Floats, whole: bool, least
     return Cells.of([*ends, *edges], singles)
 
 
-def trimmed(cells: Cells, counts: Floats, prior: Floats, deviation: float) -> tuple[Cells, Floats, Floats]:
+def trimmed(
+    cells: Cells, counts: Floats, prior: Floats, deviation: float
+) -> tuple[Cells, Floats, Floats]:
     """Cells, counts of them by class (missing ones last) and a prior, the outermost put together until they stand out.
 
     How far the records out there reach is told by the tail of the cells before them, not by noise over a wide range.
     """
-    low, high = cells.low, cells.high
-    together, noise = counts[:, :-1].sum(axis=0), deviation * math.sqrt(len(counts))
+    low = cells.low
+    high = cells.high
+    together = counts[:, :-1].sum(axis=0)
+    noise = deviation * math.sqrt(len(counts))
     first = _outer(together, low == high, noise)
     last = cells.size - _outer(together[::-1], (low == high)[::-1], noise)
     if first >= last:
@@ -151,13 +176,17 @@ def trimmed(cells: Cells, counts: Floats, prior: Floats, deviation: float) -> tu
     starts = [0, *range(first, last + 1)]
     edges = [low[0], *low[first:last], *high[first - 1 : last], high[-1]]
     fewer = Cells.of(edges, low[low == high])
-    summed = np.concatenate([np.add.reduceat(counts[:, :-1], starts, axis=1), counts[:, -1:]], axis=1)
+    summed = np.concatenate(
+        [np.add.reduceat(counts[:, :-1], starts, axis=1), counts[:, -1:]], axis=1
+    )
     return fewer, summed, np.add.reduceat(prior, starts)
 
 
 def _outer(counts: Floats, single: NDArray[np.bool_], noise: float) -> int:
     """How many of the first cells have to be put together for their records to stand out of the noise."""
-    below = np.cumsum(counts) > OUTER_DEVIATIONS * noise * np.sqrt(np.arange(1, len(counts) + 1))
+    below = np.cumsum(counts) > OUTER_DEVIATIONS * noise * np.sqrt(
+        np.arange(1, len(counts) + 1)
+    )
     stops = np.flatnonzero(below | np.append(single[1:], True) | single)
     return int(stops[0]) + 1
 
@@ -167,16 +196,25 @@ def with_single_values(cells: Cells, masses: Floats) -> tuple[Floats, Floats]:
 
     That value is the shortest decimal inside: where people's numbers pile up, they are round ones.
     """
-    low, high = cells.low.copy(), cells.high.copy()
+    low = cells.low.copy()
+    high = cells.high.copy()
     share = masses / max(float(masses.sum()), 1e-300)
     quarters = cells.quantiles(masses, np.array([0.25, 0.75]))
-    reach = ATOM_WIDTH * max(float(quarters[1] - quarters[0]), float(cells.edges[-1] - cells.edges[0]) / 1e4)
+    reach = ATOM_WIDTH * max(
+        float(quarters[1] - quarters[0]), float(cells.edges[-1] - cells.edges[0]) / 1e4
+    )
     wide = high > low
     density = np.where(wide, share / np.where(wide, high - low, 1.0), 0.0)
     for place in np.flatnonzero(wide & (share > ATOM_SHARE) & (high - low <= reach)):
-        beside = [density[other] for other in (place - 1, place + 1) if 0 <= other < cells.size and wide[other]]
+        beside = [
+            density[other]
+            for other in (place - 1, place + 1)
+            if 0 <= other < cells.size and wide[other]
+        ]
         if density[place] > ATOM_DENSITY * max(beside, default=0.0):
-            low[place] = high[place] = shortest_decimal(float(low[place]), float(high[place]))
+            low[place] = high[place] = shortest_decimal(
+                float(low[place]), float(high[place])
+            )
     return low, high
 
 

@@ -19,7 +19,12 @@ from gaussveil.typing import Floats, Integers
 OTHER = "other"  # what a found column of texts calls all that few share
 DAY_SECONDS = 86_400
 LARGEST_WHOLE = 2.0**52
-NUMBER, WHOLE, DATE, MOMENT, CLOCK, CATEGORY = "number", "whole number", "date", "moment", "time of day", "category"
+NUMBER = "number"
+WHOLE = "whole number"
+DATE = "date"
+MOMENT = "moment"
+CLOCK = "time of day"
+CATEGORY = "category"
 MEASURED = (NUMBER, WHOLE, DATE, MOMENT, CLOCK)
 _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -58,8 +63,14 @@ class Column:
         """Place among `grains` of the first that every number is a multiple of, their number where none is."""
         found = np.full(len(numbers), len(self.grains), dtype=np.int64)
         for place, grain in reversed(list(enumerate(self.grains))):
-            steps = 1 / grain if grain < 1 else grain
-            near = np.rint(numbers * steps) / steps if grain < 1 else np.rint(numbers / steps) * steps
+            if grain < 1:
+                steps = 1 / grain
+            else:
+                steps = grain
+            if grain < 1:
+                near = np.rint(numbers * steps) / steps
+            else:
+                near = np.rint(numbers / steps) * steps
             found = np.where(near == numbers, place, found)
         return found
 
@@ -68,7 +79,10 @@ class Column:
         if self.kind != NUMBER or grain != 1.0:
             return replace(self, grain=grain)
         ends = (self.low, self.high)
-        low, high = (None if end is None else rule(end) for end, rule in zip(ends, (math.ceil, math.floor)))
+        low, high = (
+            None if end is None else rule(end)
+            for end, rule in zip(ends, (math.ceil, math.floor))
+        )
         if low is not None and high is not None and low >= high:
             return self
         return replace(self, kind=WHOLE, low=low, high=high)
@@ -90,7 +104,9 @@ class Column:
             return _floats(days)
         if self.kind in (MOMENT, CLOCK):
             unit = cells.type.unit
-            ticks = cells.cast(pa.int32() if pa.types.is_time32(cells.type) else pa.int64())
+            ticks = cells.cast(
+                pa.int32() if pa.types.is_time32(cells.type) else pa.int64()
+            )
             return np.asarray(np.floor(_floats(ticks) / _TICKS[unit]))
         return _floats(cells)
 
@@ -98,9 +114,14 @@ class Column:
         """One number of the column as people write it."""
         number = float(numbers)
         if self.kind == DATE:
-            return str(datetime.date(1970, 1, 1) + datetime.timedelta(days=round(number)))
+            return str(
+                datetime.date(1970, 1, 1) + datetime.timedelta(days=round(number))
+            )
         if self.kind == MOMENT:
-            return str(datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=round(number)))
+            return str(
+                datetime.datetime(1970, 1, 1)
+                + datetime.timedelta(seconds=round(number))
+            )
         if self.kind == CLOCK:
             return str(datetime.timedelta(seconds=round(number)))
         return f"{number:g}"
@@ -111,49 +132,78 @@ class Column:
             return self._cast(pa.array(np.where(missing, 0.0, numbers), mask=missing))
         whole = np.where(missing, 0.0, np.rint(numbers)).astype(np.int64)
         if self.kind == DATE:
-            return self._cast(pa.array(whole.astype(np.int32), mask=missing).cast(pa.date32()))
+            return self._cast(
+                pa.array(whole.astype(np.int32), mask=missing).cast(pa.date32())
+            )
         if self.kind in (MOMENT, CLOCK):
             ticks = pa.array(whole * _TICKS[self.type.unit], mask=missing)
-            kind = pa.int32() if pa.types.is_time32(self.type) else pa.int64()
+            if pa.types.is_time32(self.type):
+                kind = pa.int32()
+            else:
+                kind = pa.int64()
             return ticks.cast(kind).cast(self.type)
         return self._cast(pa.array(whole, mask=missing))
 
     def named(self, codes: Integers, values: Sequence[Any]) -> pa.Array:
         """Values by their places, none where the place is negative."""
-        listed = pa.array(list(values)) if len(values) else pa.array([None], pa.string())
+        if len(values):
+            listed = pa.array(list(values))
+        else:
+            listed = pa.array([None], pa.string())
         return self._cast(listed.take(pa.array(np.maximum(codes, 0), mask=codes < 0)))
 
     @property
     def limits(self) -> tuple[float, float]:
         """The smallest and the largest number that the type holds; whole numbers as far as doubles count."""
-        kind = self.type.value_type if pa.types.is_dictionary(self.type) else self.type
+        if pa.types.is_dictionary(self.type):
+            kind = self.type.value_type
+        else:
+            kind = self.type
         if pa.types.is_integer(kind):
             info = np.iinfo(kind.to_pandas_dtype())
-            return max(float(info.min), -LARGEST_WHOLE), min(float(info.max), LARGEST_WHOLE)
+            return max(float(info.min), -LARGEST_WHOLE), min(
+                float(info.max), LARGEST_WHOLE
+            )
         if pa.types.is_decimal(kind):
-            largest = 10.0 ** (kind.precision - kind.scale) * (1 - 2.0**-40) - 10.0**-kind.scale
+            largest = (
+                10.0 ** (kind.precision - kind.scale) * (1 - 2.0**-40)
+                - 10.0**-kind.scale
+            )
             return -largest, largest
         return -math.inf, math.inf
 
     def with_found(self, values: Sequence[Any], others: bool) -> Column:
         """The column with values that were found; of texts one more stands for all others, if wanted."""
-        kind = self.type.value_type if pa.types.is_dictionary(self.type) else self.type
+        if pa.types.is_dictionary(self.type):
+            kind = self.type.value_type
+        else:
+            kind = self.type
         text = others and (pa.types.is_string(kind) or pa.types.is_large_string(kind))
         listed = tuple(value for value in values if not text or value != OTHER)
         return replace(self, values=(*listed, OTHER) if text else listed, others=text)
 
     def _cast(self, cells: pa.Array) -> pa.Array:
-        kind = self.type.value_type if pa.types.is_dictionary(self.type) else self.type
+        if pa.types.is_dictionary(self.type):
+            kind = self.type.value_type
+        else:
+            kind = self.type
         return cells.cast(kind, safe=False)
 
 
 def column_of(name: str, kind: pa.DataType) -> Column:
     """What the type alone says of a column; refuses types that no cell can be drawn of."""
-    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_dictionary(kind):
+        plain = kind.value_type
+    else:
+        plain = kind
     types = pa.types
     if types.is_boolean(plain):
         return Column(name, kind, CATEGORY, values=(False, True))
-    if types.is_dictionary(kind) or types.is_string(plain) or types.is_large_string(plain):
+    if (
+        types.is_dictionary(kind)
+        or types.is_string(plain)
+        or types.is_large_string(plain)
+    ):
         return Column(name, kind, CATEGORY)
     if types.is_integer(plain):
         return Column(name, kind, WHOLE)
@@ -177,19 +227,39 @@ def number_of(column: Column, end: Any) -> float:
     wanted = f"the range of {column.name!r} must be two"
     if column.kind in (DATE, MOMENT):
         try:
-            moment = end if isinstance(end, datetime.date) else datetime.datetime.fromisoformat(str(end))
+            if isinstance(end, datetime.date):
+                moment = end
+            else:
+                moment = datetime.datetime.fromisoformat(str(end))
         except ValueError:
-            raise SchemaError(f"{wanted} days or times such as 2024-03-31. Got {end!r}.") from None
-        days = (moment.date() if isinstance(moment, datetime.datetime) else moment) - datetime.date(1970, 1, 1)
+            raise SchemaError(
+                f"{wanted} days or times such as 2024-03-31. Got {end!r}."
+            ) from None
+        days = (
+            moment.date() if isinstance(moment, datetime.datetime) else moment
+        ) - datetime.date(1970, 1, 1)
         if column.kind == DATE:
             return float(days.days)
-        clock = moment.time() if isinstance(moment, datetime.datetime) else datetime.time()
-        return float(days.days * DAY_SECONDS + clock.hour * 3600 + clock.minute * 60 + clock.second)
+        if isinstance(moment, datetime.datetime):
+            clock = moment.time()
+        else:
+            clock = datetime.time()
+        return float(
+            days.days * DAY_SECONDS
+            + clock.hour * 3600
+            + clock.minute * 60
+            + clock.second
+        )
     if column.kind == CLOCK:
         try:
-            clock = end if isinstance(end, datetime.time) else datetime.time.fromisoformat(str(end))
+            if isinstance(end, datetime.time):
+                clock = end
+            else:
+                clock = datetime.time.fromisoformat(str(end))
         except ValueError:
-            raise SchemaError(f"{wanted} times of day such as 07:30. Got {end!r}.") from None
+            raise SchemaError(
+                f"{wanted} times of day such as 07:30. Got {end!r}."
+            ) from None
         return float(clock.hour * 3600 + clock.minute * 60 + clock.second)
     try:
         number = float(end)

@@ -9,7 +9,9 @@ import numpy as np
 from gaussveil.postprocessing.synthetic.marginals import Marginal
 from gaussveil.typing import Floats
 
-LEAST_SIGNAL = 0.02  # variance of its cells' scores below which a column depends on nothing
+LEAST_SIGNAL = (
+    0.02  # variance of its cells' scores below which a column depends on nothing
+)
 LARGEST = 0.999
 LEAST_EIGENVALUE = 1e-4
 HALVINGS = 40
@@ -21,19 +23,28 @@ def latent_correlations(covariances: Floats, marginals: Sequence[Marginal]) -> F
     For latent correlation r, cells' scores have the covariance sum over k of r^k c_k c'_k with their coefficients in
     Hermite polynomials (Mehler 1866), which rises with r: solved by halving. A missing cell counts as a score of 0.
     """
-    coefficients = np.stack([one.hermite for one in marginals], axis=1)  # K x d x degree
+    coefficients = np.stack(
+        [one.hermite for one in marginals], axis=1
+    )  # K x d x degree
     present = np.stack([1 - one.missing for one in marginals], axis=1)
     variances = coefficients[:, :, 0]
     seen = np.sqrt(np.maximum(np.diagonal(covariances, axis1=1, axis2=2), 1e-12))
     expected = np.sqrt(np.maximum(variances, 1e-12) / np.maximum(present, 1e-6))
-    wanted = covariances / (seen[:, :, None] * seen[:, None, :]) * expected[:, :, None] * expected[:, None, :]
+    wanted = (
+        covariances
+        / (seen[:, :, None] * seen[:, None, :])
+        * expected[:, :, None]
+        * expected[:, None, :]
+    )
     products = np.einsum("kid,kjd->kijd", coefficients, coefficients)
-    low, high = np.full(wanted.shape, -LARGEST), np.full(wanted.shape, LARGEST)
+    low = np.full(wanted.shape, -LARGEST)
+    high = np.full(wanted.shape, LARGEST)
     powers = np.arange(1, coefficients.shape[2] + 1)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         below = np.sum(products * middle[..., None] ** powers, axis=3) < wanted
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
+        low = np.where(below, middle, low)
+        high = np.where(below, high, middle)
     found = (low + high) / 2
     told = variances > LEAST_SIGNAL
     found = np.where(told[:, :, None] & told[:, None, :], found, 0.0)
@@ -44,6 +55,8 @@ def latent_correlations(covariances: Floats, marginals: Sequence[Marginal]) -> F
 def correlations(matrices: Floats) -> Floats:
     """The matrices with eigenvalues kept positive and a diagonal of ones."""
     values, vectors = np.linalg.eigh((matrices + np.swapaxes(matrices, 1, 2)) / 2)
-    lifted = (vectors * np.maximum(values, LEAST_EIGENVALUE)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    lifted = (vectors * np.maximum(values, LEAST_EIGENVALUE)[:, None, :]) @ np.swapaxes(
+        vectors, 1, 2
+    )
     scale = np.sqrt(np.diagonal(lifted, axis1=1, axis2=2))
     return np.asarray(lifted / (scale[:, :, None] * scale[:, None, :]))

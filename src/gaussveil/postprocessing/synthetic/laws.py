@@ -9,7 +9,13 @@ import numpy as np
 
 from gaussveil.postprocessing.synthetic.cells import Cells, trimmed, with_single_values
 from gaussveil.postprocessing.synthetic.columns import Column
-from gaussveil.postprocessing.synthetic.marginals import MISSING_DEVIATIONS, Marginal, shrunk, simplex, smoothed
+from gaussveil.postprocessing.synthetic.marginals import (
+    MISSING_DEVIATIONS,
+    Marginal,
+    shrunk,
+    simplex,
+    smoothed,
+)
 from gaussveil.typing import Floats, Integers
 
 LEAST_SHARE = 1e-9  # of a cell, so that its score exists
@@ -35,7 +41,9 @@ class SeenColumn:
         """With the outermost cells put together until they stand out of the noise."""
         if self.cells is None or self.prior is None:
             return self
-        cells, counts, prior = trimmed(self.cells, self.counts, self.prior, self.deviation)
+        cells, counts, prior = trimmed(
+            self.cells, self.counts, self.prior, self.deviation
+        )
         return replace(self, cells=cells, counts=counts, prior=prior)
 
     @property
@@ -56,7 +64,11 @@ def law_of(seen: SeenColumn, weights: Floats) -> Marginal:
         ends = np.arange(shares.shape[1], dtype=np.float64)
         return Marginal(ends, ends, shares, missing, _ordered(shares, weights))
     cells = seen.cells
-    low, high = (cells.low, cells.high) if seen.column.is_whole else with_single_values(cells, base)
+    low, high = (
+        (cells.low, cells.high)
+        if seen.column.is_whole
+        else with_single_values(cells, base)
+    )
     return Marginal(low, high, shares, missing, None, cells, base)
 
 
@@ -64,12 +76,15 @@ def pooled_scores(masses: Floats) -> Floats:
     """Mean normal scores of cells in order, of all classes together."""
     shares = masses + LEAST_SHARE * masses.sum() + 1e-12
     zeros = np.zeros(len(shares))
-    return np.asarray(Marginal(zeros, zeros, shares[None] / shares.sum(), np.zeros(1)).scores[0])
+    return np.asarray(
+        Marginal(zeros, zeros, shares[None] / shares.sum(), np.zeros(1)).scores[0]
+    )
 
 
 def tilted(shares: Floats, scores: Floats, mean: float) -> Floats:
     """Shares made larger where scores are higher, or lower, until the mean score is this one (exponential tilting)."""
-    low, high = -STEEPEST_TILT, STEEPEST_TILT
+    low = -STEEPEST_TILT
+    high = STEEPEST_TILT
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         law = _leaning(shares, scores, middle)
@@ -82,9 +97,11 @@ def ranged(column: Column, marginal: Marginal) -> Column:
     if column.is_category or column.low is not None:
         return column
     least, most = column.limits
-    low, high = max(float(marginal.low[0]), least), min(float(marginal.high[-1]), most)
+    low = max(float(marginal.low[0]), least)
+    high = min(float(marginal.high[-1]), most)
     if column.is_whole:
-        low, high = math.ceil(low), math.floor(high)
+        low = math.ceil(low)
+        high = math.floor(high)
     return replace(column, low=float(low), high=float(high))
 
 
@@ -106,7 +123,9 @@ def _pooled(seen: SeenColumn, weights: Floats, missing: Floats) -> Floats:
     together = _listed(seen).sum(axis=0)
     whole = weights.sum() * float(1 - np.average(missing, weights=weights))
     if seen.prior is not None and seen.prior.sum() > 0:
-        together = smoothed(together, seen.prior * whole / seen.prior.sum(), seen.together)
+        together = smoothed(
+            together, seen.prior * whole / seen.prior.sum(), seen.together
+        )
     base = simplex(together, max(whole, 1.0)) + LEAST_SHARE
     return np.asarray(base / base.sum())
 
@@ -126,15 +145,25 @@ def _by_class(seen: SeenColumn, weights: Floats, base: Floats) -> Floats:
     scores = pooled_scores(base)
     for k, row in enumerate(counts):
         records = max(float(weights[k]), 1.0)
-        prior = base if seen.means is None else tilted(base, scores, float(seen.means[k]))
+        if seen.means is None:
+            prior = base
+        else:
+            prior = tilted(base, scores, float(seen.means[k]))
         if len(counts) == 1:
             laws[k] = simplex(records * prior, records)
             continue
-        denoise = shrunk if seen.cells is None else smoothed
+        if seen.cells is None:
+            denoise = shrunk
+        else:
+            denoise = smoothed
         laws[k] = simplex(denoise(row, records * prior, seen.deviation), records)
         if seen.means is not None:
-            laws[k] = records * tilted(laws[k] / records + LEAST_SHARE, scores, float(seen.means[k]))
-    return _raked(laws, base) if len(counts) > 1 else laws
+            laws[k] = records * tilted(
+                laws[k] / records + LEAST_SHARE, scores, float(seen.means[k])
+            )
+    if len(counts) > 1:
+        return _raked(laws, base)
+    return laws
 
 
 def _raked(laws: Floats, base: Floats) -> Floats:
@@ -153,6 +182,8 @@ def _ordered(shares: Floats, weights: Floats) -> Integers:
     joint = shares * weights[:, None]
     logs = np.log(np.maximum(joint / joint.sum(axis=0), 1e-6))
     centred = logs - np.average(logs, axis=1, weights=joint.sum(axis=0))[:, None]
-    _, _, axes = np.linalg.svd(centred * np.sqrt(joint.sum(axis=0)), full_matrices=False)
+    _, _, axes = np.linalg.svd(
+        centred * np.sqrt(joint.sum(axis=0)), full_matrices=False
+    )
     score = axes[0] / np.sqrt(np.maximum(joint.sum(axis=0), 1e-9))
     return np.argsort(score, kind="stable")

@@ -16,13 +16,18 @@ from gaussveil.postprocessing.synthetic.cells import Cells
 from gaussveil.typing import Floats, Integers
 
 LEAST_MASS = 1e-7  # of a cell that an interval of numbers passes through
-MISSING_DEVIATIONS = 3.0  # of its noise by which a share of missing cells must exceed zero
+MISSING_DEVIATIONS = (
+    3.0  # of its noise by which a share of missing cells must exceed zero
+)
 STEEPEST = 2.0  # logarithm by which the steps of a tail may grow per normal score
 TAIL_REACH = 4.0  # how far beyond its last edge a tail goes, in that edge's distance from the median
 HERMITE = 12  # degrees of polynomials by which signals are described
 VALUE_PART = 0.5  # of what correlations are read off: a value, the rest a normal score
 FARTHEST = 3.5  # standard deviations to which values are moved
-TAIL_STEPS = (0.75, 1.5)  # normal scores before the last limit from which a tail's slope and bend are read
+TAIL_STEPS = (
+    0.75,
+    1.5,
+)  # normal scores before the last limit from which a tail's slope and bend are read
 
 
 def simplex(values: Floats, total: float) -> Floats:
@@ -40,12 +45,16 @@ def smoothed(counts: Floats, prior: Floats, deviation: float) -> Floats:
     (James and Stein 1961, by blocks as Cai 1999).
     """
     departure = dct(counts - prior, norm="ortho")
-    start, width = 0, 2
+    start = 0
+    width = 2
     while start < len(departure):
         block = departure[start : start + width]
         square = float(np.sum(block**2))
-        departure[start : start + width] *= max(0.0, 1 - len(block) * deviation**2 / max(square, 1e-300))
-        start, width = start + width, 2 * width
+        departure[start : start + width] *= max(
+            0.0, 1 - len(block) * deviation**2 / max(square, 1e-300)
+        )
+        start = start + width
+        width = 2 * width
     return np.asarray(prior + idct(departure, norm="ortho"))
 
 
@@ -77,13 +86,17 @@ class Marginal:
 
     @cached_property
     def _sorted(self) -> Floats:
-        return self.shares if self.order is None else self.shares[:, self.order]
+        if self.order is None:
+            return self.shares
+        return self.shares[:, self.order]
 
     @cached_property
     def limits(self) -> Floats:
         """Normal scores between which the cells lie, in the order of scores: K x (C + 1)."""
         below = np.cumsum(self._sorted, axis=1)
-        below = np.concatenate([np.zeros((len(below), 1)), below / below[:, -1:]], axis=1)
+        below = np.concatenate(
+            [np.zeros((len(below), 1)), below / below[:, -1:]], axis=1
+        )
         below[:, -1] = 1.0
         return np.asarray(ndtri(np.clip(below, 0.0, 1.0)))
 
@@ -96,11 +109,17 @@ class Marginal:
         polynomials = [np.ones_like(finite), finite]
         for degree in range(1, HERMITE):
             polynomials.append(finite * polynomials[-1] - degree * polynomials[-2])
-        means = self.signals if self.order is None else self.signals[:, self.order]
-        factorial, found = 1.0, []
+        if self.order is None:
+            means = self.signals
+        else:
+            means = self.signals[:, self.order]
+        factorial = 1.0
+        found = []
         for degree in range(1, HERMITE + 1):
             factorial *= degree
-            parts = -np.diff(polynomials[degree - 1] * density, axis=1) / np.sqrt(factorial)
+            parts = -np.diff(polynomials[degree - 1] * density, axis=1) / np.sqrt(
+                factorial
+            )
             found.append(np.sum(means * parts, axis=1))
         return np.stack(found, axis=1)
 
@@ -112,7 +131,11 @@ class Marginal:
         masses = np.diff(ndtr(limits), axis=1)
         ends = np.clip(limits, -8.0, 8.0)
         middle = (ends[:, 1:] + ends[:, :-1]) / 2
-        found = np.where(masses > 1e-12, -np.diff(density, axis=1) / np.maximum(masses, 1e-300), middle)
+        found = np.where(
+            masses > 1e-12,
+            -np.diff(density, axis=1) / np.maximum(masses, 1e-300),
+            middle,
+        )
         found = np.nan_to_num(found)
         if self.order is None:
             return np.asarray(found)
@@ -128,13 +151,19 @@ class Marginal:
         blended = np.empty_like(self.scores)
         for k, scores in enumerate(self.scores):
             values = _standard(self.numbers(scores, k), self.shares[k])
-            blended[k] = (1 - VALUE_PART) * scores + VALUE_PART * np.clip(values, -FARTHEST, FARTHEST)
+            blended[k] = (1 - VALUE_PART) * scores + VALUE_PART * np.clip(
+                values, -FARTHEST, FARTHEST
+            )
             blended[k] = _standard(blended[k], self.shares[k])
         return blended
 
     def cells(self, scores: Floats, group: int) -> Integers:
         """Cell of every normal score in a class."""
-        place = np.clip(np.searchsorted(self.limits[group], scores, side="right") - 1, 0, len(self.low) - 1)
+        place = np.clip(
+            np.searchsorted(self.limits[group], scores, side="right") - 1,
+            0,
+            len(self.low) - 1,
+        )
         return np.asarray(place if self.order is None else self.order[place])
 
     def numbers(self, scores: Floats, group: int) -> Floats:
@@ -148,13 +177,23 @@ class Marginal:
         for start, end in zip(starts.tolist(), ends.tolist()):
             inside = (cells >= start) & (cells < end)
             if inside.any():
-                knots = np.concatenate([self.low[start : start + 1], self.high[start:end]])
-                found[inside] = _between(limits[start : end + 1], knots, scores[inside], self._tails(start, end))
+                knots = np.concatenate(
+                    [self.low[start : start + 1], self.high[start:end]]
+                )
+                found[inside] = _between(
+                    limits[start : end + 1],
+                    knots,
+                    scores[inside],
+                    self._tails(start, end),
+                )
         return found
 
     def _tails(self, start: int, end: int) -> Floats:
         """Limits of the cells of a run of intervals in all classes together."""
-        shares = self.shares.mean(axis=0) if self.pooled is None else self.pooled
+        if self.pooled is None:
+            shares = self.shares.mean(axis=0)
+        else:
+            shares = self.pooled
         below = np.concatenate([[0.0], np.cumsum(shares)]) / shares.sum()
         below[-1] = 1.0
         return np.asarray(ndtri(np.clip(below, 0.0, 1.0)))[start : end + 1]
@@ -172,7 +211,11 @@ def _standard(numbers: Floats, shares: Floats) -> Floats:
 
 def _density(scores: Floats) -> Floats:
     """Of the standard normal law; 0 at infinity."""
-    return np.asarray(np.exp(-np.minimum(scores**2, 1400.0) / 2) / np.sqrt(2 * np.pi) * np.isfinite(scores))
+    return np.asarray(
+        np.exp(-np.minimum(scores**2, 1400.0) / 2)
+        / np.sqrt(2 * np.pi)
+        * np.isfinite(scores)
+    )
 
 
 def _between(limits: Floats, knots: Floats, scores: Floats, pooled: Floats) -> Floats:
@@ -180,7 +223,9 @@ def _between(limits: Floats, knots: Floats, scores: Floats, pooled: Floats) -> F
     seen, knot = _distinct(limits, knots)
     if len(seen) < 2:
         return np.asarray(np.interp(ndtr(scores), ndtr(limits), knots))
-    found = PchipInterpolator(seen, knot, extrapolate=False)(np.clip(scores, seen[0], seen[-1]))
+    found = PchipInterpolator(seen, knot, extrapolate=False)(
+        np.clip(scores, seen[0], seen[-1])
+    )
     every, height = _distinct(pooled, knots)
     for sign in (1, -1):
         end, last = (-1, seen[-1]) if sign > 0 else (0, seen[0])
@@ -195,15 +240,23 @@ def _between(limits: Floats, knots: Floats, scores: Floats, pooled: Floats) -> F
 def _distinct(limits: Floats, knots: Floats) -> tuple[Floats, Floats]:
     """Finite limits that rise, and their knots."""
     finite = np.flatnonzero(np.isfinite(limits))
-    kept = finite[np.concatenate([[True], np.diff(limits[finite]) > 1e-9])[: len(finite)]]
+    kept = finite[
+        np.concatenate([[True], np.diff(limits[finite]) > 1e-9])[: len(finite)]
+    ]
     return limits[kept], knots[kept]
 
 
-def _tail(limits: Floats, knots: Floats, scores: Floats, sign: int, end: float) -> Floats:
+def _tail(
+    limits: Floats, knots: Floats, scores: Floats, sign: int, end: float
+) -> Floats:
     """Beyond the last limit: the quantile curve goes on as it bent before, and stays within the range."""
-    away, height = sign * (limits if sign > 0 else limits[::-1]), sign * (knots if sign > 0 else knots[::-1])
+    away = sign * (limits if sign > 0 else limits[::-1])
+    height = sign * (knots if sign > 0 else knots[::-1])
     last = len(away) - 1
-    near, far = (int(np.clip(np.searchsorted(away, away[-1] - gap), 0, last - 1)) for gap in TAIL_STEPS)
+    near, far = (
+        int(np.clip(np.searchsorted(away, away[-1] - gap), 0, last - 1))
+        for gap in TAIL_STEPS
+    )
     slope = (height[-1] - height[near]) / (away[-1] - away[near])
     growth = 0.0
     if far < near and slope > 0 and height[near] > height[far]:

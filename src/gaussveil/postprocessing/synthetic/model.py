@@ -52,10 +52,18 @@ class SyntheticModel:
         Refused where the release says that the table was too small for its columns, unless they are wanted `anyway`.
         """
         if self.quality is not None and not self.quality.usable and not anyway:
-            raise ParameterError(f"{self.quality.advice[0]} Rows may be drawn all the same with anyway=True.")
-        size = checks.whole("count", max(round(self.rows), 1) if count is None else count)
+            raise ParameterError(
+                f"{self.quality.advice[0]} Rows may be drawn all the same with anyway=True."
+            )
+        size = checks.whole(
+            "count", max(round(self.rows), 1) if count is None else count
+        )
         generator = np.random.default_rng(seed)
-        group = np.searchsorted(np.cumsum(self.weights)[:-1] / self.weights.sum(), _even(generator, size), side="right")
+        group = np.searchsorted(
+            np.cumsum(self.weights)[:-1] / self.weights.sum(),
+            _even(generator, size),
+            side="right",
+        )
         scores = generator.standard_normal((size, len(self.features)))
         gaps = np.stack([_even(generator, size) for _ in self.features], axis=1)
         made: dict[str, pa.Array] = {}
@@ -81,7 +89,9 @@ class SyntheticModel:
 
 def _even(generator: np.random.Generator, count: int) -> Floats:
     """Uniform numbers, one in each of as many equal parts of [0, 1], in random order: shares come out right."""
-    return np.asarray((generator.permutation(count) + generator.random(count)) / max(count, 1))
+    return np.asarray(
+        (generator.permutation(count) + generator.random(count)) / max(count, 1)
+    )
 
 
 def _evened(generator: np.random.Generator, scores: Floats) -> Floats:

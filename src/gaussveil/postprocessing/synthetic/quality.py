@@ -59,10 +59,17 @@ def too_small(records: float, columns: int, gap: float) -> str:
 
 
 def quality_of(
-    records: float, gaps: Mapping[str, float], marginals: Mapping[str, Marginal], deviation: float
+    records: float,
+    gaps: Mapping[str, float],
+    marginals: Mapping[str, Marginal],
+    deviation: float,
 ) -> Quality:
     """Put together what was released: expected distances, what piles up at the ends of ranges, the noise of counts."""
-    ends = {name: _at_ends(one) for name, one in marginals.items() if one.partition is not None}
+    ends = {
+        name: _at_ends(one)
+        for name, one in marginals.items()
+        if one.partition is not None
+    }
     advice = [
         f"{share:.0%} of {name!r} are the ends of its range, to which numbers beyond it were moved: widen it (between)."
         for name, share in ends.items()
@@ -77,6 +84,9 @@ def quality_of(
 
 def _at_ends(marginal: Marginal) -> float:
     """Share of numbers that are the smallest or the largest possible one, but for a zero, which is one of its own."""
-    shares = marginal.shares.mean(axis=0) if marginal.pooled is None else marginal.pooled
+    if marginal.pooled is None:
+        shares = marginal.shares.mean(axis=0)
+    else:
+        shares = marginal.pooled
     moved = (marginal.low == marginal.high) & (marginal.low != 0)
     return float(shares[0] * moved[0] + shares[-1] * moved[-1])

@@ -12,7 +12,9 @@ from gaussveil.typing import Floats
 
 WINDOWS = (1, 2, 4, 8)  # cells that are looked at together for the ends of a range
 BEYOND = 2  # cells beyond those that stand out that a learnt range has
-RANGE_DEVIATIONS = 5.0  # of its noise that the records beyond an end of a learnt range are worth
+RANGE_DEVIATIONS = (
+    5.0  # of its noise that the records beyond an end of a learnt range are worth
+)
 
 
 def first_of(column: Column) -> Cells:
@@ -20,19 +22,25 @@ def first_of(column: Column) -> Cells:
     if column.low is not None and column.high is not None:
         return first_cells(column.low, column.high, column.is_whole)
     day = column.kind in (DATE, MOMENT)
-    return learning_cells(column.is_whole, day, DAY_SECONDS if column.kind == MOMENT else 1.0)
+    return learning_cells(
+        column.is_whole, day, DAY_SECONDS if column.kind == MOMENT else 1.0
+    )
 
 
 def seen_cells(counts: Floats, deviation: float) -> slice:
     """From the first to the last cell where records stand out of the noise, alone or with neighbours together."""
     widths = [width for width in WINDOWS if width <= len(counts)]
-    sums = {width: np.convolve(counts, np.ones(width), "valid") / math.sqrt(width) for width in widths}
+    sums = {
+        width: np.convolve(counts, np.ones(width), "valid") / math.sqrt(width)
+        for width in widths
+    }
     core = max(widths, key=lambda width: float(sums[width].max()))
     first = int(np.argmax(sums[core]))
     last = first + core - 1
     for width in widths:
         told = np.flatnonzero(sums[width] > RANGE_DEVIATIONS * deviation)
-        below, above = told[told + width <= first], told[told > last]
+        below = told[told + width <= first]
+        above = told[told > last]
         if len(below):
             first = int(below[0])
         if len(above):
@@ -45,15 +53,18 @@ def ranged_cells(cells: Cells, kept: slice, day: bool) -> tuple[Cells, slice]:
 
     Two octaves more on either side, of the same sign; of dates nothing. A single value gets a neighbour.
     """
-    first, last = kept.start, kept.stop
+    first = kept.start
+    last = kept.stop
     if cells.low[first] == cells.high[last - 1]:
-        first, last = max(first - 1, 0), min(last + 1, cells.size)
+        first = max(first - 1, 0)
+        last = min(last + 1, cells.size)
     for _ in range(0 if day else BEYOND):
         if first > 0 and cells.low[first - 1] * cells.low[first] > 0:
             first -= 1
         if last < cells.size and cells.high[last] * cells.high[last - 1] > 0:
             last += 1
-    low, high = cells.low[first:last], cells.high[first:last]
+    low = cells.low[first:last]
+    high = cells.high[first:last]
     return Cells.of(np.concatenate([low, high]), low[low == high]), slice(first, last)
 
 
@@ -62,19 +73,34 @@ def moved(cells: Cells, masses: Floats, finer: Cells) -> Floats:
     below = np.concatenate([[0.0], np.cumsum(masses)])
     found = np.zeros(finer.size)
     for place, (low, high) in enumerate(zip(finer.low, finer.high)):
-        start, end = (_below(cells, below, edge, low == high, upper) for edge, upper in ((low, False), (high, True)))
+        start, end = (
+            _below(cells, below, edge, low == high, upper)
+            for edge, upper in ((low, False), (high, True))
+        )
         found[place] = end - start
     return np.maximum(found, 0.0)
 
 
-def _below(cells: Cells, below: Floats, edge: float, single: bool, upper: bool) -> float:
+def _below(
+    cells: Cells, below: Floats, edge: float, single: bool, upper: bool
+) -> float:
     """Mass below an edge; a single value counts where the cell asked for is that value, at its upper end."""
     at = np.flatnonzero((cells.low == edge) & (cells.high == edge))
     if len(at):
         # The interval above the value starts after it, the interval below ends before it.
-        after = upper if single else not upper
+        if single:
+            after = upper
+        else:
+            after = not upper
         return float(below[at[0] + 1] if after else below[at[0]])
-    place = int(np.clip(np.searchsorted(cells.high, edge, side="left"), 0, cells.size - 1))
+    place = int(
+        np.clip(np.searchsorted(cells.high, edge, side="left"), 0, cells.size - 1)
+    )
     width = cells.high[place] - cells.low[place]
-    part = (edge - cells.low[place]) / width if width > 0 else 1.0
-    return float(below[place] + np.clip(part, 0.0, 1.0) * (below[place + 1] - below[place]))
+    if width > 0:
+        part = (edge - cells.low[place]) / width
+    else:
+        part = 1.0
+    return float(
+        below[place] + np.clip(part, 0.0, 1.0) * (below[place + 1] - below[place])
+    )

@@ -15,7 +15,9 @@ from gaussveil.typing import Floats
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 COVERAGE = 0.95
-MODEL_CORRELATION = 0.03  # by which normal scores may miss a correlation whatever the noise
+MODEL_CORRELATION = (
+    0.03  # by which normal scores may miss a correlation whatever the noise
+)
 WIDEST = 0.15  # half-width from which a share or a correlation is not trusted
 WIDEST_SPREAD = 0.25  # half-width from which a mean or a quantile is not trusted, in the column's spread
 
@@ -49,7 +51,10 @@ def statements(table: pa.Table, columns: Sequence[Column]) -> dict[Told, float]:
 def _shares(column: Column, cells: pa.Array) -> dict[Told, float]:
     values = cells.to_pylist()
     known = max(sum(value is not None for value in values), 1)
-    return {Told(column.name, f"share of {one}"): values.count(one) / known for one in column.values or ()}
+    return {
+        Told(column.name, f"share of {one}"): values.count(one) / known
+        for one in column.values or ()
+    }
 
 
 def _numbers(name: str, numbers: Floats) -> dict[Told, float]:
@@ -58,7 +63,10 @@ def _numbers(name: str, numbers: Floats) -> dict[Told, float]:
         return {}
     found = {Told(name, "mean"): float(known.mean())}
     quantiles = np.quantile(known, LEVELS)
-    return found | {Told(name, f"quantile {level:g}"): float(one) for level, one in zip(LEVELS, quantiles)}
+    return found | {
+        Told(name, f"quantile {level:g}"): float(one)
+        for level, one in zip(LEVELS, quantiles)
+    }
 
 
 def _correlations(numbers: Mapping[str, Floats]) -> dict[Told, float]:
@@ -69,18 +77,29 @@ def _correlations(numbers: Mapping[str, Floats]) -> dict[Told, float]:
             both = ~np.isnan(numbers[first]) & ~np.isnan(numbers[second])
             pair = numbers[first][both], numbers[second][both]
             spread = [float(one.std()) if len(one) else 0.0 for one in pair]
-            told = float(np.corrcoef(*pair)[0, 1]) if min(spread) > 0 else 0.0
+            if min(spread) > 0:
+                told = float(np.corrcoef(*pair)[0, 1])
+            else:
+                told = 0.0
             made[Told(first, "correlation", second)] = told
     return made
 
 
-def banded(said: Mapping[Told, float], errors: Sequence[Mapping[Told, float]], least_share: float) -> pa.Table:
+def banded(
+    said: Mapping[Told, float],
+    errors: Sequence[Mapping[Told, float]],
+    least_share: float,
+) -> pa.Table:
     """Statements with their intervals, from the errors of the same statements in replays of the release.
 
     Shares of missing cells below `least_share` are drawn as none at all, here and in every replay.
     """
     rows = [
-        (told, value, _reach(told, [one[told] for one in errors if told in one], least_share))
+        (
+            told,
+            value,
+            _reach(told, [one[told] for one in errors if told in one], least_share),
+        )
         for told, value in said.items()
     ]
     trusted = [_trusted(told, reach, said) for told, _, reach in rows]
@@ -106,16 +125,21 @@ def _reach(told: Told, errors: Sequence[float], least_share: float) -> float:
     if told.statistic == "correlation":
         square += MODEL_CORRELATION**2
     reach = float(student.ppf((1 + COVERAGE) / 2, len(errors))) * math.sqrt(square)
-    return max(reach, least_share) if told.statistic == "missing" else reach
+    if told.statistic == "missing":
+        return max(reach, least_share)
+    return reach
 
 
 def _within(told: Told, value: float, reach: float) -> tuple[float, float]:
     """The interval; shares lie between 0 and 1, correlations between -1 and 1."""
-    low, high = -math.inf, math.inf
+    low = -math.inf
+    high = math.inf
     if told.statistic == "correlation":
-        low, high = -1.0, 1.0
+        low = -1.0
+        high = 1.0
     elif told.statistic == "missing" or told.statistic.startswith("share"):
-        low, high = 0.0, 1.0
+        low = 0.0
+        high = 1.0
     return max(value - reach, low), min(value + reach, high)
 
 
@@ -123,5 +147,8 @@ def _trusted(told: Told, reach: float, said: Mapping[Told, float]) -> bool:
     """Whether the interval says anything: a quarter of a column's spread at most, .15 of a share or correlation."""
     if told.statistic != "mean" and not told.statistic.startswith("quantile"):
         return reach <= WIDEST
-    spread = said[Told(told.column, "quantile 0.95")] - said[Told(told.column, "quantile 0.05")]
+    spread = (
+        said[Told(told.column, "quantile 0.95")]
+        - said[Told(told.column, "quantile 0.05")]
+    )
     return reach <= WIDEST_SPREAD * spread

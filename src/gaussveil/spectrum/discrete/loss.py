@@ -75,61 +75,106 @@ def compose_pessimistic(
         ("max_bins", max_bins, 2**12, 2**26),
     ):
         if not low <= value <= high:
-            raise ParameterError(f"'{name}' must lie in [{low}, {high}]. Got {value!r}.")
+            raise ParameterError(
+                f"'{name}' must lie in [{low}, {high}]. Got {value!r}."
+            )
     parts = _folded(items, counts)
     uses = sum(count for _, count in parts)
     spans = [_spans(pair, tail_mass / uses) for pair, _ in parts]
     share = _CONTOUR_WORK / max(1.0, len(parts) / 8)  # many parts share the work
     sketch = [
-        (_discretised(pair, max(*span, 1e-9) / SKETCH_NODES, span, share), n) for (pair, n), span in zip(parts, spans)
+        (_discretised(pair, max(*span, 1e-9) / SKETCH_NODES, span, share), n)
+        for (pair, n), span in zip(parts, spans)
     ]
     plans = [Plan.of(side, tail_mass) for side in _orientations(sketch)]
-    width = max([plan.top - plan.bottom for plan in plans] + [sum(span) for span in spans])
-    grid = _aligned(max(_fine(interval, spans, parts), width / max_bins), [pair for pair, _ in parts])
-    losses = [(_discretised(pair, grid, span, share), count) for (pair, count), span in zip(parts, spans)]
+    width = max(
+        [plan.top - plan.bottom for plan in plans] + [sum(span) for span in spans]
+    )
+    grid = _aligned(
+        max(_fine(interval, spans, parts), width / max_bins),
+        [pair for pair, _ in parts],
+    )
+    losses = [
+        (_discretised(pair, grid, span, share), count)
+        for (pair, count), span in zip(parts, spans)
+    ]
     if uses == 1:
         (forward_masses, backward_masses), _ = losses[0]
         return DiscreteLoss(forward_masses.curve, backward_masses.curve)
     forwards, backwards = _orientations(losses)
     forward = convolved(forwards, plans[0])
     symmetric = all(pair.symmetric for pair, _ in parts)
-    return DiscreteLoss(forward, forward if symmetric else convolved(backwards, plans[1]))
+    return DiscreteLoss(
+        forward, forward if symmetric else convolved(backwards, plans[1])
+    )
 
 
-def _orientations(losses: list[tuple[tuple[LossMasses, LossMasses], int]]) -> tuple[Parts, Parts]:
-    return [(pair[0], count) for pair, count in losses], [(pair[1], count) for pair, count in losses]
+def _orientations(
+    losses: list[tuple[tuple[LossMasses, LossMasses], int]],
+) -> tuple[Parts, Parts]:
+    return [(pair[0], count) for pair, count in losses], [
+        (pair[1], count) for pair, count in losses
+    ]
 
 
-def _folded(items: Sequence[PrivacyCurve], counts: Sequence[int] | None) -> list[tuple[PrivacyCurve, int]]:
+def _folded(
+    items: Sequence[PrivacyCurve], counts: Sequence[int] | None
+) -> list[tuple[PrivacyCurve, int]]:
     """All Gaussian losses as one, equal profiles once, in an order of their own so that the caller's cannot matter."""
     items = list(items)
-    uses = [1] * len(items) if counts is None else list(counts)
+    if counts is None:
+        uses = [1] * len(items)
+    else:
+        uses = list(counts)
     if not items:
-        raise InputError("'items' must hold at least one privacy loss or profile. Got none.")
+        raise InputError(
+            "'items' must hold at least one privacy loss or profile. Got none."
+        )
     if len(uses) != len(items):
-        raise ShapeError(f"'counts' must hold one number per item. Got {len(uses)} counts for {len(items)} items.")
+        raise ShapeError(
+            f"'counts' must hold one number per item. Got {len(uses)} counts for {len(items)} items."
+        )
     gaussian: list[Any] = []
     folded: dict[str, tuple[PrivacyCurve, int]] = {}
     for item, count in zip(items, uses):
         if not isinstance(item, PrivacyCurve):
-            raise InputError(f"'items' must be privacy losses or profiles. Got {type(item).__name__}.")
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+            raise InputError(
+                f"'items' must be privacy losses or profiles. Got {type(item).__name__}."
+            )
+        if (
+            isinstance(count, bool)
+            or not isinstance(count, int | np.integer)
+            or count < 1
+        ):
             raise ParameterError(f"'counts' must be integers >= 1. Got {count!r}.")
         factors = item.factors()
         if factors is not None and not (factors.steps or factors.laws):
-            gaussian += [loss ** (uses * int(count)) for loss, uses in factors.gaussians]
+            gaussian += [
+                loss ** (uses * int(count)) for loss, uses in factors.gaussians
+            ]
             continue
         key = json.dumps(item.fold_key(), sort_keys=True)
         folded[key] = (item, folded.get(key, (item, 0))[1] + int(count))
-    together: list[tuple[PrivacyCurve, int]] = [(compose(*gaussian), 1)] if gaussian else []
+    together: list[tuple[PrivacyCurve, int]]
+    if gaussian:
+        together = [(compose(*gaussian), 1)]
+    else:
+        together = []
     return together + [folded[key] for key in sorted(folded)]
 
 
-def _fine(interval: float, spans: list[tuple[float, float]], parts: list[tuple[PrivacyCurve, int]]) -> float:
+def _fine(
+    interval: float,
+    spans: list[tuple[float, float]],
+    parts: list[tuple[PrivacyCurve, int]],
+) -> float:
     """The interval, halved until the variance that the chords add (at most span * interval per use) is negligible."""
     reach = [(max(span), count) for span, (_, count) in zip(spans, parts)]
     scale = sum(count * span**2 for span, count in reach) / 64.0**2
-    while interval > 1e-12 and sum(count * interval * min(interval, span) for span, count in reach) > scale:
+    while (
+        interval > 1e-12
+        and sum(count * interval * min(interval, span) for span, count in reach) > scale
+    ):
         interval /= 2.0
     return interval
 
@@ -140,7 +185,9 @@ def _aligned(interval: float, pairs: Sequence[PrivacyCurve]) -> float:
     Laws with atoms at their largest loss (randomised response, Laplace) are then composed with hardly any loss.
     """
     bounds = [side.largest_loss for pair in pairs for side in (pair, pair.reversed())]
-    atom = min((bound for bound in bounds if interval <= bound < np.inf), default=interval)
+    atom = min(
+        (bound for bound in bounds if interval <= bound < np.inf), default=interval
+    )
     return atom / math.floor(atom / interval)
 
 
@@ -158,21 +205,28 @@ def _reach(pair: PrivacyCurve, tail: float) -> float:
     def small(epsilon: Floats) -> Any:
         return pair.worst_delta(epsilon) <= limit
 
-    low, high = 0.0, min(1e-6, largest)
+    low = 0.0
+    high = min(1e-6, largest)
     while True:  # eight doublings at a time: a call costs about the same for one point and for many
         steps = np.minimum(high * 2.0 ** np.arange(8), largest)
         enough = small(steps) | (steps >= largest)
         if np.any(enough):
             place = int(np.argmax(enough))
-            low, high = float(steps[place - 1]) if place else low, float(steps[place])
+            if place:
+                low = float(steps[place - 1])
+            high = float(steps[place])
             break
-        low, high = float(steps[-1]), min(2.0 * float(steps[-1]), largest)
+        low = float(steps[-1])
+        high = min(2.0 * float(steps[-1]), largest)
         if high > 2.0 * LARGEST_EPSILON:
-            raise NumericalError(f"Losses beyond {LARGEST_EPSILON} are not composed; add noise or raise 'tail_mass'.")
+            raise NumericalError(
+                f"Losses beyond {LARGEST_EPSILON} are not composed; add noise or raise 'tail_mass'."
+            )
     for _ in range(2):
         points = np.linspace(low, high, 33)
         place = int(np.argmax(np.append(small(points[1:-1]), True))) + 1
-        low, high = float(points[place - 1]), float(points[place])
+        low = float(points[place - 1])
+        high = float(points[place])
     return high
 
 
@@ -187,12 +241,17 @@ def _discretised(
     for direction, reach in zip(directions, span):
         nodes = math.ceil(reach / (stride * interval)) + 2
         # A little below the node, so that the rounding of epsilon (here or of a bound inside delta) only raises delta.
-        epsilon = stride * interval * (1.0 - 8.0 * UNIT) * np.arange(nodes, dtype=np.float64)
+        epsilon = (
+            stride * interval * (1.0 - 8.0 * UNIT) * np.arange(nodes, dtype=np.float64)
+        )
         value = np.minimum(direction.worst_delta(epsilon) * inflation, 1.0)
         sides.append(np.maximum.accumulate(value[::-1])[::-1])
-    up, down = sides[0], sides[-1]
+    up = sides[0]
+    down = sides[-1]
     up[0] = down[0] = max(up[0], down[0])
     if up is down:
         masses = chord_masses(up, up, interval, stride)
         return masses, masses
-    return chord_masses(up, down, interval, stride), chord_masses(down, up, interval, stride)
+    return chord_masses(up, down, interval, stride), chord_masses(
+        down, up, interval, stride
+    )

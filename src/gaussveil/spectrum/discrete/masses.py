@@ -30,15 +30,25 @@ class LossCurve:
         """Upper end of delta: delta is convex in e^epsilon and at most 1, so chords between the nodes lie above it."""
         epsilon = epsilon * (1.0 - 8.0 * UNIT)  # rounding may have moved the nodes
         position = np.floor(epsilon / self.interval)
-        inside = np.clip(position - self.first, 0, self.height.size - 1).astype(np.int64)
+        inside = np.clip(position - self.first, 0, self.height.size - 1).astype(
+            np.int64
+        )
         remainder = epsilon - position * self.interval
-        share = np.exp(remainder) * np.expm1(self.interval - remainder) / math.expm1(self.interval)
+        share = (
+            np.exp(remainder)
+            * np.expm1(self.interval - remainder)
+            / math.expm1(self.interval)
+        )
         upper = np.append(self.height, self.infinity)[inside + 1]
         value = upper + (self.height[inside] - upper) * share
         below = self.height[0] + (1.0 - self.height[0]) * -np.expm1(
             np.minimum(epsilon - self.first * self.interval, 0.0)
         )
-        value = np.where(position < self.first, below, np.where(position > self.last, self.infinity, value))
+        value = np.where(
+            position < self.first,
+            below,
+            np.where(position > self.last, self.infinity, value),
+        )
         return np.asarray(np.minimum(value * (1.0 + 64.0 * UNIT), 1.0))
 
 
@@ -59,27 +69,36 @@ class LossMasses:
     @cached_property
     def slope_and_height(self) -> tuple[Floats, Floats]:
         """-a H'(a+) and H(a) at a = e^loss, as sums of nonnegative terms: relative error at most 8 size units."""
-        from scipy import signal  # which loads scipy.stats: 36 MB and a second that few callers need
+        from scipy import (
+            signal,
+        )  # which loads scipy.stats: 36 MB and a second that few callers need
 
         decay = math.exp(-self.interval)
         slope = signal.lfilter([0.0, decay], [1.0, -decay], self.mass[::-1])[::-1]
-        return slope, self.infinity + math.expm1(self.interval) * np.cumsum(slope[::-1])[::-1]
+        return slope, self.infinity + math.expm1(self.interval) * np.cumsum(
+            slope[::-1]
+        )[::-1]
 
     @property
     def curve(self) -> LossCurve:
         """Delta at the bins, rounded up."""
-        height = np.minimum(self.slope_and_height[1] * (1.0 + 8.0 * self.mass.size * UNIT), 1.0)
+        height = np.minimum(
+            self.slope_and_height[1] * (1.0 + 8.0 * self.mass.size * UNIT), 1.0
+        )
         return LossCurve(self.interval, self.first, height, self.infinity)
 
 
-def chord_masses(up: Floats, down: Floats, interval: float, stride: int = 1) -> LossMasses:
+def chord_masses(
+    up: Floats, down: Floats, interval: float, stride: int = 1
+) -> LossMasses:
     """Masses that dominate a pair of which H is at most `up[k]` at loss k*step and 1 - a + a `down[k]` at -k*step.
 
     Here step = stride * interval, a = e^{-k step}, and both arrays are nonincreasing with the same first value. The
     masses are checked against these values and scaled up by the worst ratio found: rounding cannot undo the dominance.
     """
     step = stride * interval
-    above, below = step * np.arange(up.size), step * np.arange(down.size)
+    above = step * np.arange(up.size)
+    below = step * np.arange(down.size)
     # -a H' above zero; convexity (H' nondecreasing) is restored upwards where rounding broke it.
     slope = np.append((up[:-1] - up[1:]) / math.expm1(step), 0.0)
     with np.errstate(divide="ignore"):
@@ -91,7 +110,9 @@ def chord_masses(up: Floats, down: Floats, interval: float, stride: int = 1) -> 
     gap = np.append((down[:-1] - down[1:]) / -math.expm1(-step) + down[1:], down[-1])
     gap = np.minimum.accumulate(np.minimum(gap, 1.0 - slope[0]))
     negative = (gap[:-1] - gap[1:]) * np.exp(-below[1:])
-    mass = np.concatenate([negative[::-1], [max(1.0 - gap[0] - slope[0], 0.0)], positive])
+    mass = np.concatenate(
+        [negative[::-1], [max(1.0 - gap[0] - slope[0], 0.0)], positive]
+    )
     head, height = LossMasses(step, 1 - down.size, mass, float(up[-1])).slope_and_height
     wanted = np.concatenate([(-np.expm1(-below) + np.exp(-below) * down)[:0:-1], up])
     ratio = np.max(wanted / np.where(wanted > 0.0, height, 1.0))
@@ -99,4 +120,6 @@ def chord_masses(up: Floats, down: Floats, interval: float, stride: int = 1) -> 
     factor = max(1.0 / at_zero, float(ratio), 1.0) * (1.0 + 16.0 * mass.size * UNIT)
     spread = np.zeros((mass.size - 1) * stride + 1)
     spread[::stride] = mass * factor
-    return LossMasses(interval, (1 - down.size) * stride, spread, min(float(up[-1]) * factor, 1.0))
+    return LossMasses(
+        interval, (1 - down.size) * stride, spread, min(float(up[-1]) * factor, 1.0)
+    )

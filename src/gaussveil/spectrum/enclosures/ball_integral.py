@@ -19,19 +19,41 @@ from numpy.typing import NDArray
 from gaussveil.spectrum.condensed import LONG, condensed
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
 from gaussveil.spectrum.enclosures.clusters import NARROW, CompositionCumulant
-from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, from_log, from_scaled, intersection
+from gaussveil.spectrum.enclosures.interval import (
+    UNKNOWN,
+    ZERO,
+    Enclosure,
+    from_log,
+    from_scaled,
+    intersection,
+)
 from gaussveil.spectrum.enclosures.upper_end import AIM, LIMIT_UP, TIGHT
 from gaussveil.spectrum.selection import compiled_contour
 from gaussveil.spectrum.terms import Terms
 
-GOAL_BITS = 60  # the integral is asked for this many bits; doubles then differ by an ulp or two
+GOAL_BITS = (
+    60  # the integral is asked for this many bits; doubles then differ by an ulp or two
+)
 NEAR_LARGEST = 1e-3  # of epsilon: how near the largest loss the formulas change that steer the contour
 NEGLIGIBLE = -1e12  # a log delta below which its upper bound is answer enough
-NEGLIGIBLE_OF_MATRICES = -1e7  # the same with residuals, for which integrals so deep take minutes
-FIRST_WORK, WORK_PER_TERM, MOST_WORK = 2e5, 600, 1.5e6  # ten times what ordinary pairs need; at most some ten seconds
+NEGLIGIBLE_OF_MATRICES = (
+    -1e7
+)  # the same with residuals, for which integrals so deep take minutes
+# ten times what ordinary pairs need; at most some ten seconds
+FIRST_WORK = 2e5
+WORK_PER_TERM = 600
+MOST_WORK = 1.5e6
 EVALUATIONS = 6000  # limit for one piece of a path; past it the piece is wide, and another path or precision is tried
-SECTIONS, CUTS = 5, 120  # of the search for the saddle, to 1e-7 of its logarithm
-DIRECTIONS = (-0.5 + 0.875j, 0.5 + 0.875j, -0.25 + 1j, 0.25 + 1j, 1j)  # exact in binary, at 60 degrees or steeper
+# of the search for the saddle, to 1e-7 of its logarithm
+SECTIONS = 5
+CUTS = 120
+DIRECTIONS = (
+    -0.5 + 0.875j,
+    0.5 + 0.875j,
+    -0.25 + 1j,
+    0.25 + 1j,
+    1j,
+)  # exact in binary, at 60 degrees or steeper
 
 
 class _Path(NamedTuple):
@@ -49,40 +71,75 @@ class WorkBudget:
         self.left = min(FIRST_WORK + WORK_PER_TERM * terms, MOST_WORK)
 
 
-def mean_shift(spectra: Sequence[tuple[BallSpectrum, int]], epsilon: float) -> tuple[Enclosure, bool]:
+def mean_shift(
+    spectra: Sequence[tuple[BallSpectrum, int]], epsilon: float
+) -> tuple[Enclosure, bool]:
     """Phi(t/2 - eps/t) - e^eps Phi(-t/2 - eps/t) for a shift of length t (Balle and Wang 2018, Theorem 8)."""
-    length = sum((spectrum.flat_energy * count for spectrum, count in spectra), arb(0)).sqrt()
-    ahead, behind = (((epsilon / length + side * length / 2) / arb(2).sqrt()).erfc() / 2 for side in (-1, 1))
+    length = sum(
+        (spectrum.flat_energy * count for spectrum, count in spectra), arb(0)
+    ).sqrt()
+    ahead, behind = (
+        ((epsilon / length + side * length / 2) / arb(2).sqrt()).erfc() / 2
+        for side in (-1, 1)
+    )
     value = ahead - arb(epsilon).exp() * behind
-    return from_scaled(value, arb(0)), bool(value > 0 and value.rad() <= arb(2) ** -GOAL_BITS * value)
+    return from_scaled(value, arb(0)), bool(
+        value > 0 and value.rad() <= arb(2) ** -GOAL_BITS * value
+    )
 
 
 class BallIntegral:
     """One evaluation at the working precision in force."""
 
-    def __init__(self, spectra: Sequence[tuple[BallSpectrum, int]], epsilon: float, budget: WorkBudget) -> None:
+    def __init__(
+        self,
+        spectra: Sequence[tuple[BallSpectrum, int]],
+        epsilon: float,
+        budget: WorkBudget,
+    ) -> None:
         self.spectra = spectra
         self._budget = budget
         self.epsilon = epsilon
-        terms = [(term, count) for spectrum, count in spectra for term in spectrum.terms]
+        terms = [
+            (term, count) for spectrum, count in spectra for term in spectrum.terms
+        ]
         # Plain floats steer the choice of contour; nothing rigorous depends on them.
         gap = np.array([float(term.gap) for term, _ in terms])
         lowest = [
-            float((term.gap - 2 * spectrum.gap_error).lower()) for spectrum, _ in spectra for term in spectrum.terms
+            float((term.gap - 2 * spectrum.gap_error).lower())
+            for spectrum, _ in spectra
+            for term in spectrum.terms
         ]
-        self.limit = max(-min(lowest, default=0.0), 0.0) * LIMIT_UP  # K exists at least up to s = 1/limit
+        self.limit = (
+            max(-min(lowest, default=0.0), 0.0) * LIMIT_UP
+        )  # K exists at least up to s = 1/limit
         number = np.array([float(term.multiplicity) * count for term, count in terms])
         shift = np.array([float(term.energy) * count for term, count in terms])
-        self.gap, _, self.number, self.shift = condensed(Terms(gap, 0 * gap, number, shift)).columns()
-        self.flat = float(sum((spectrum.flat_energy * count for spectrum, count in spectra), arb(0)))
-        log_ratio = sum((spectrum.log_ratio * count for spectrum, count in spectra), arb(0))
+        self.gap, _, self.number, self.shift = condensed(
+            Terms(gap, 0 * gap, number, shift)
+        ).columns()
+        self.flat = float(
+            sum((spectrum.flat_energy * count for spectrum, count in spectra), arb(0))
+        )
+        log_ratio = sum(
+            (spectrum.log_ratio * count for spectrum, count in spectra), arb(0)
+        )
         self.log_ratio = float(log_ratio)
         # What is left up to the largest loss, where that is finite and so near that doubles would cancel.
         self.room = math.inf
         if self.flat == 0.0 and np.all(self.gap > 0.0):
-            largest = sum((term.energy * count / term.gap for term, count in terms), -log_ratio) / 2
+            largest = (
+                sum(
+                    (term.energy * count / term.gap for term, count in terms),
+                    -log_ratio,
+                )
+                / 2
+            )
             room = float(largest - epsilon)
-            self.room = room if 0.0 < room < NEAR_LARGEST * epsilon else math.inf
+            if 0.0 < room < NEAR_LARGEST * epsilon:
+                self.room = room
+            else:
+                self.room = math.inf
 
     def enclose(self) -> tuple[Enclosure, bool]:
         """The interval, and whether a higher precision could not make it much narrower."""
@@ -93,12 +150,21 @@ class BallIntegral:
             if saddle is None:
                 return UNKNOWN, False
             c, opening, width = saddle
-            level = arb(float(self._log_size(np.zeros(1, dtype=np.complex128), c, opening).real[0]))
+            level = arb(
+                float(
+                    self._log_size(np.zeros(1, dtype=np.complex128), c, opening).real[0]
+                )
+            )
         exact = all(spectrum.exact for spectrum, _ in self.spectra)
-        deep = NEGLIGIBLE if exact else NEGLIGIBLE_OF_MATRICES
+        if exact:
+            deep = NEGLIGIBLE
+        else:
+            deep = NEGLIGIBLE_OF_MATRICES
         if not (float(level) > deep / 2 and 0.0 < width < math.inf):
             best = from_log(self._chernoff(c))
-            if best.log_upper < deep or not (level.is_finite() and 0.0 < width < math.inf):
+            if best.log_upper < deep or not (
+                level.is_finite() and 0.0 < width < math.inf
+            ):
                 return best, best.log_upper < deep
         best = UNKNOWN
         if exact and (scaled := self._trapezoid(c, width, float(level))) is not None:
@@ -129,51 +195,86 @@ class BallIntegral:
                 if not spectrum.exact:
                     # b'N^-1 b against its diagonal: the residuals, over the smallest gap squared.
                     rest = spectrum.residual_gap + spectrum.residual_gram * gap
-                    value += arb(0, (spectrum.energy * rest / (sure * sure)).abs_upper())
+                    value += arb(
+                        0, (spectrum.energy * rest / (sure * sure)).abs_upper()
+                    )
             largest += value * count
         return bool(largest <= self.epsilon)
 
-    def _openings(self, log_odds: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    def _openings(
+        self, log_odds: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], ...]:
         """c, its odds of the domain's end, and all 1 + c g, without cancellation next to that end 1/limit."""
         if self.limit == 0.0:
             c = np.exp(log_odds)
             return c, 0.0 * c, 1.0 + np.multiply.outer(c, self.gap)
         odds = np.exp(np.minimum(log_odds + math.log(self.limit), 300.0))
         small = (odds < 1.0) & (self.limit < 1.0)
-        c = np.where(small, np.exp(log_odds) / (1.0 + odds), odds / (1.0 + odds) / self.limit)
+        c = np.where(
+            small, np.exp(log_odds) / (1.0 + odds), odds / (1.0 + odds) / self.limit
+        )
         ratio = -self.gap / self.limit
         near = (1.0 - ratio) + np.multiply.outer(1.0 / (1.0 + odds), ratio)
-        return c, odds, np.where(self.gap < 0.0, near, 1.0 + np.multiply.outer(c, self.gap))
+        return (
+            c,
+            odds,
+            np.where(self.gap < 0.0, near, 1.0 + np.multiply.outer(c, self.gap)),
+        )
 
-    def _slope(self, c: NDArray[np.float64], opening: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _slope(
+        self, c: NDArray[np.float64], opening: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
         steep = 1.0 / c + 1.0 / (1.0 + c)
         if self.room < math.inf:
             falling = (1.0 / opening) @ (self.number * self.gap)
             falling += opening**-2.0 @ (self.shift * (1.0 - self.gap) / self.gap)
             return np.asarray(self.room - steep - 0.5 * falling)
-        value = -0.5 * self.log_ratio - self.epsilon - steep + 0.5 * self.flat * (2.0 * c + 1.0)
+        value = (
+            -0.5 * self.log_ratio
+            - self.epsilon
+            - steep
+            + 0.5 * self.flat * (2.0 * c + 1.0)
+        )
         value -= 0.5 * (1.0 / opening) @ (self.number * self.gap)
         value += 0.5 * ((c[:, None] * (1.0 + opening) + 1.0) / opening**2) @ self.shift
-        return np.where(c > 0.0, value, -math.inf)  # the slope falls without end where c leaves the range of doubles
+        return np.where(
+            c > 0.0, value, -math.inf
+        )  # the slope falls without end where c leaves the range of doubles
 
     def _saddle(self) -> tuple[arb, NDArray[np.float64], float] | None:
         """Approximate minimiser c of K(c) - c eps - log c(1+c), all 1 + c g, and the width of the saddle."""
-        scale = math.log(self.limit) if self.limit > 0.0 else 0.0
-        low, high = -300.0 - max(scale, 0.0), 300.0 - min(scale, 0.0)
+        if self.limit > 0.0:
+            scale = math.log(self.limit)
+        else:
+            scale = 0.0
+        low = -300.0 - max(scale, 0.0)
+        high = 300.0 - min(scale, 0.0)
         for _ in range(SECTIONS):
             places = np.linspace(low, high, CUTS + 2)
-            falls = int(np.sum(np.logical_and.accumulate(self._slope(*self._openings(places[1:-1])[::2]) < 0.0)))
-            low, high = float(places[falls]), float(places[falls + 1])
+            falls = int(
+                np.sum(
+                    np.logical_and.accumulate(
+                        self._slope(*self._openings(places[1:-1])[::2]) < 0.0
+                    )
+                )
+            )
+            low = float(places[falls])
+            high = float(places[falls + 1])
         c_float, odds, opening = (one[0] for one in self._openings(np.array([low])))
         c = arb(float(c_float))
         if self.limit > 0.0 and odds > 1.0:
             c = (arb(float(odds)) / (1 + arb(float(odds))) / arb(self.limit)).mid()
         for spectrum, _ in self.spectra:
-            if any(not 1 + c * (term.gap - spectrum.gap_error) > 0 for term in spectrum.terms):
+            if any(
+                not 1 + c * (term.gap - spectrum.gap_error) > 0
+                for term in spectrum.terms
+            ):
                 return None
         rest = self.flat + float(np.sum(0.5 * self.number * (self.gap / opening) ** 2))
         rest += float(np.sum(self.shift * (1.0 - self.gap) / opening**3))
-        steepness = math.hypot(1.0 / c_float, 1.0 / (1.0 + c_float), math.sqrt(rest))  # no overflow at c = 1e-200
+        steepness = math.hypot(
+            1.0 / c_float, 1.0 / (1.0 + c_float), math.sqrt(rest)
+        )  # no overflow at c = 1e-200
         return c, opening, 1.0 / steepness if steepness > 0.0 else math.inf
 
     def _exponent(self, cumulant: CompositionCumulant, s: acb) -> acb:
@@ -189,51 +290,92 @@ class BallIntegral:
             return cumulant.value(s) - s * self.epsilon
         value, slope, bend = cumulant.expanded(s, centre)
         rest = arb(0, (bend * reach * reach / 2).abs_upper())
-        return value - centre * self.epsilon + (slope - self.epsilon) * spread + acb(rest, rest)
+        return (
+            value
+            - centre * self.epsilon
+            + (slope - self.epsilon) * spread
+            + acb(rest, rest)
+        )
 
     def _chernoff(self, c: arb) -> arb:
         """log of E_X[e^{c(L-eps)}] c^c/(1+c)^(1+c): an upper bound, as (1-e^-z)e^-cz is at most that fraction."""
         whole = CompositionCumulant(self.spectra, np.array([complex(float(c))]))
-        return self._exponent(whole, acb(c)).real + c * c.log() - (1 + c) * (1 + c).log()
+        return (
+            self._exponent(whole, acb(c)).real + c * c.log() - (1 + c) * (1 + c).log()
+        )
 
-    def _log_size(self, z: NDArray[np.complex128], c: arb, opening: NDArray[np.float64]) -> NDArray[np.complex128]:
+    def _log_size(
+        self, z: NDArray[np.complex128], c: arb, opening: NDArray[np.float64]
+    ) -> NDArray[np.complex128]:
         """log F at c + z in floating point (imaginary part up to the branch)."""
         s = float(c) + z
         w = opening + np.multiply.outer(z, self.gap)
         if self.room < math.inf:  # s(1+s)/w = s/g + (1 - 1/g) s/w
             mean = (np.multiply.outer(s, 1.0 - 1.0 / self.gap) / w) @ self.shift
-            near: NDArray[np.complex128] = s * self.room - 0.5 * np.log(w) @ self.number + 0.5 * mean
+            near: NDArray[np.complex128] = (
+                s * self.room - 0.5 * np.log(w) @ self.number + 0.5 * mean
+            )
             near -= np.log(s) + np.log1p(s)
             return near
-        value = s * (-0.5 * self.log_ratio - self.epsilon) - np.log(s) - np.log1p(s) - 0.5 * np.log(w) @ self.number
-        result: NDArray[np.complex128] = value + 0.5 * s * (1.0 + s) * (self.flat + (1.0 / w) @ self.shift)
+        value = (
+            s * (-0.5 * self.log_ratio - self.epsilon)
+            - np.log(s)
+            - np.log1p(s)
+            - 0.5 * np.log(w) @ self.number
+        )
+        result: NDArray[np.complex128] = value + 0.5 * s * (1.0 + s) * (
+            self.flat + (1.0 / w) @ self.shift
+        )
         return result
 
     @np.errstate(all="ignore")
     def _trapezoid(self, c: arb, width: float, level: float) -> arb | None:
         """Ball for delta e^-level along a hyperbola that kernel.c chooses; None where it is not tight."""
-        native, terms = compiled_contour(self.gap, 1), [term for spectrum, _ in self.spectra for term in spectrum.terms]
-        sharp = all(float(one.rad()) <= 2.0**-60 * abs(float(one)) for gap, _, energy in terms for one in (gap, energy))
-        if native is None or not (sharp and 0 < len(terms) < LONG and self.room == math.inf):
+        native = compiled_contour(self.gap, 1)
+        terms = [term for spectrum, _ in self.spectra for term in spectrum.terms]
+        sharp = all(
+            float(one.rad()) <= 2.0**-60 * abs(float(one))
+            for gap, _, energy in terms
+            for one in (gap, energy)
+        )
+        if native is None or not (
+            sharp and 0 < len(terms) < LONG and self.room == math.inf
+        ):
             return None
-        slope = -0.5 * self.log_ratio - self.epsilon, abs(self.log_ratio) / 2 + self.epsilon
+        slope = (
+            -0.5 * self.log_ratio - self.epsilon,
+            abs(self.log_ratio) / 2 + self.epsilon,
+        )
         rule = (*slope, self.flat, level, float(c), width, self.limit, AIM)
-        b, rho, angle, _, step, last, error, *_ = native.hyperbola((self.gap, self.number, self.shift), *rule)
+        b, rho, angle, _, step, last, error, *_ = native.hyperbola(
+            (self.gap, self.number, self.shift), *rule
+        )
         if not error < TIGHT * width / 4:
             return None
-        turns = [acb(-arb(angle), arb(step) * number).sin_cos() for number in range(int(last) + 1)]
+        turns = [
+            acb(-arb(angle), arb(step) * number).sin_cos()
+            for number in range(int(last) + 1)
+        ]
         balls = [sine * rho + b for sine, _ in turns]
         places = np.array([complex(ball) for ball in balls])
         cumulant = CompositionCumulant(self.spectra, places)
-        self._budget.left -= (5 + len(cumulant.hulls)) * len(balls) * max(1.0, ctx.prec / 128)
+        self._budget.left -= (
+            (5 + len(cumulant.hulls)) * len(balls) * max(1.0, ctx.prec / 128)
+        )
         heights = [
             ((value - s * self.epsilon - level).exp() * cosine / (s * (s + 1))).real
-            for s, (_, cosine), value in zip(balls, turns, cumulant.values(places, balls))
+            for s, (_, cosine), value in zip(
+                balls, turns, cumulant.values(places, balls)
+            )
         ]
-        value = ((sum(heights, arb(0)) - heights[0] / 2) * rho * step + arb(0, error)) / arb.pi()
+        value = (
+            (sum(heights, arb(0)) - heights[0] / 2) * rho * step + arb(0, error)
+        ) / arb.pi()
         return value if value > 0 and value.rad() <= TIGHT / 2 * value else None
 
-    def _paths(self, c: arb, opening: NDArray[np.float64], width: float, level: float) -> list[_Path]:
+    def _paths(
+        self, c: arb, opening: NDArray[np.float64], width: float, level: float
+    ) -> list[_Path]:
         """Candidate pieces, cheapest first: doublings of length, height above the saddle, oscillations."""
         goal = -(GOAL_BITS + 6) * math.log(2.0)
         found = []
@@ -244,26 +386,56 @@ class BallIntegral:
                 with np.errstate(all="ignore"):
                     size = self._log_size(z, c, opening) - level
                     s = float(c) + z
-                    rest = size.real + np.log(np.abs(s)) + np.log(np.abs(1.0 + s)) - np.log(z.imag) - math.log(width)
+                    rest = (
+                        size.real
+                        + np.log(np.abs(s))
+                        + np.log(np.abs(1.0 + s))
+                        - np.log(z.imag)
+                        - math.log(width)
+                    )
                 reached = np.flatnonzero(rest < goal)
                 if reached.size:
                     break
-            end = int(reached[0]) if reached.size else len(lengths) - 1
+            if reached.size:
+                end = int(reached[0])
+            else:
+                end = len(lengths) - 1
             above = max(0.0, float(np.max(size.real[: end + 1])))
             turns = float(np.max(np.abs(size.imag[: end + 1]))) / (2.0 * math.pi)
-            cost = end + 20.0 * max(0.0, above - 3.0) + 2.0 * turns + (0.0 if reached.size else 1e6)
-            cuts = [length for length in lengths[: end + 1 : 2] if length < lengths[end]]
-            found.append(_Path(cost if math.isfinite(cost) else 1e300, direction, (*cuts, float(lengths[end]))))
+            cost = (
+                end
+                + 20.0 * max(0.0, above - 3.0)
+                + 2.0 * turns
+                + (0.0 if reached.size else 1e6)
+            )
+            cuts = [
+                length for length in lengths[: end + 1 : 2] if length < lengths[end]
+            ]
+            found.append(
+                _Path(
+                    cost if math.isfinite(cost) else 1e300,
+                    direction,
+                    (*cuts, float(lengths[end])),
+                )
+            )
         return sorted(found, key=lambda path: path.cost)
 
     def _integral(self, path: _Path, c: arb, width: float, level: arb) -> arb | None:
         """Ball for delta e^-level; None if the path ends too early or the residual of a matrix is not small on it."""
         direction = acb(path.direction.real, path.direction.imag)
-        points = [acb(c), *(acb(c) + acb(arb(length)) * direction for length in path.lengths)]
-        if not all(self._single_branch(spectrum, c, points[-1], path.direction) for spectrum, _ in self.spectra):
+        points = [
+            acb(c),
+            *(acb(c) + acb(arb(length)) * direction for length in path.lengths),
+        ]
+        if not all(
+            self._single_branch(spectrum, c, points[-1], path.direction)
+            for spectrum, _ in self.spectra
+        ):
             return None
 
-        cumulant = CompositionCumulant(self.spectra, np.array([complex(point) for point in points]))
+        cumulant = CompositionCumulant(
+            self.spectra, np.array([complex(point) for point in points])
+        )
         price = (5 + len(cumulant.hulls)) * max(1.0, ctx.prec / 128)
 
         def integrand(s: acb, _analytic: bool) -> acb:
@@ -279,14 +451,25 @@ class BallIntegral:
             if limit < 1:
                 return None
             total += acb.integral(
-                integrand, start, end, rel_tol=tolerance, abs_tol=tolerance * width / 64, eval_limit=limit
+                integrand,
+                start,
+                end,
+                rel_tol=tolerance,
+                abs_tol=tolerance * width / 64,
+                eval_limit=limit,
             )
-            if not total.imag.rad() < width:  # wider than the integral itself: further pieces would be vain
+            if (
+                not total.imag.rad() < width
+            ):  # wider than the integral itself: further pieces would be vain
                 return None
         value = total.imag / arb.pi()
-        return value if value.is_finite() else None
+        if value.is_finite():
+            return value
+        return None
 
-    def _single_branch(self, spectrum: BallSpectrum, c: arb, end: acb, direction: complex) -> bool:
+    def _single_branch(
+        self, spectrum: BallSpectrum, c: arb, end: acb, direction: complex
+    ) -> bool:
         """Whether the residual is small on the whole piece, so that log-determinants keep the branch they have at c."""
         if spectrum.exact:
             return True
@@ -307,8 +490,15 @@ class BallIntegral:
                     continue
                 steep = true_gap * height
                 size = opening * opening + steep * steep
-                slack = (1 - true_gap) * opening.abs_upper() / (2 * size * true_gap * true_gap)
-                rise = rise + slack * energy if spectrum.exact else rise.max(slack * spectrum.whitened_energy)
+                slack = (
+                    (1 - true_gap)
+                    * opening.abs_upper()
+                    / (2 * size * true_gap * true_gap)
+                )
+                if spectrum.exact:
+                    rise = rise + slack * energy
+                else:
+                    rise = rise.max(slack * spectrum.whitened_energy)
             exponent += rise * count
         bound = (exponent.exp() / height).abs_upper()
         return acb(arb(0, bound), arb(0, bound))

@@ -78,7 +78,8 @@ def exact_spectrum(sources: Sequence[tuple[TermDoubles, int]]) -> BallSpectrum:
             key = (gap, source.swapped)
             known = merged.get(key, (arb(0), arb(0)))
             merged[key] = (known[0] + number, known[1] + energy)
-    terms, flat = [], arb(0)
+    terms = []
+    flat = arb(0)
     for (gap, swapped), (number, energy) in merged.items():
         ratio = 1 - arb(gap)
         if number.is_zero() and energy.is_zero():

@@ -39,14 +39,21 @@ class Bundle:
     """A few terms, evaluated one by one; those of a bundle of several count once each."""
 
     def __init__(self, terms: Sequence[Term]) -> None:
-        self.hulls = [Term(+term.gap, term.multiplicity, term.energy) for term in terms]  # at the working precision
-        self._energies = [None if term.energy.is_zero() else acb(term.energy) for term in terms]
+        self.hulls = [
+            Term(+term.gap, term.multiplicity, term.energy) for term in terms
+        ]  # at the working precision
+        self._energies = [
+            None if term.energy.is_zero() else acb(term.energy) for term in terms
+        ]
         self._gaps = np.array([float(term.gap) for term in terms])
         # All 1 + s g multiplied, and the sum of e / (1 + s g) times that, as polynomials of s.
         self._product, self._mixed = arb_poly([1]), arb_poly([0])
         for gap, _, energy in self.hulls if len(terms) > 1 else ():
             factor = arb_poly([1, gap])
-            self._product, self._mixed = self._product * factor, self._mixed * factor + self._product * energy
+            self._product, self._mixed = (
+                self._product * factor,
+                self._mixed * factor + self._product * energy,
+            )
 
     def values(self, s: acb, angle: float | None = None) -> ExponentParts:
         """Both sums at a ball that is nearly a point, of which `angles` may be known; not finite on a cut."""
@@ -56,25 +63,35 @@ class Bundle:
             product = self._product(s)
             return ExponentParts(_log_at(product, angle), self._mixed(s) / product)
         factors = [s * gap + 1 for gap, _, _ in self.hulls]
-        quadratic = sum((e / w for e, w in zip(self._energies, factors) if e is not None), acb(0))
+        quadratic = sum(
+            (e / w for e, w in zip(self._energies, factors) if e is not None), acb(0)
+        )
         return ExponentParts(
-            sum((w.log(analytic=True) * m for w, (_, m, _) in zip(factors, self.hulls)), acb(0)), quadratic
+            sum(
+                (w.log(analytic=True) * m for w, (_, m, _) in zip(factors, self.hulls)),
+                acb(0),
+            ),
+            quadratic,
         )
 
     def angles(self, places: Floats) -> Floats:
         """Sums of the angles of all 1 + s g at places of the upper half plane; NaN next to a branch point, or alone."""
         factors = 1 + np.multiply.outer(places, self._gaps)
-        far = np.abs(np.multiply.outer(places, self._gaps)) + 1 < NEAREST * np.abs(factors)
+        far = np.abs(np.multiply.outer(places, self._gaps)) + 1 < NEAREST * np.abs(
+            factors
+        )
         sums = np.sum(np.angle(factors), axis=-1)
         return np.where(np.all(far, axis=-1) & (len(self.hulls) > 1), sums, math.nan)
 
     def slopes(self, s: acb) -> ExponentParts:
         """Derivatives of both sums."""
-        logs, quadratic = acb(0), acb(0)
+        logs = acb(0)
+        quadratic = acb(0)
         for gap, multiplicity, energy in self.hulls:
             w = s * gap + 1
             step = gap / w
-            logs, quadratic = logs + multiplicity * step, quadratic - energy * step / w
+            logs = logs + multiplicity * step
+            quadratic = quadratic - energy * step / w
         return ExponentParts(logs, quadratic)
 
 
@@ -84,18 +101,34 @@ class Cluster:
     def __init__(self, terms: Sequence[Term], centre: float, degree: int) -> None:
         self._members, self.centre, self.degree = terms, arb(centre), degree
         offsets = [term.gap - centre for term in terms]
-        numbers, energies = [term.multiplicity for term in terms], [term.energy for term in terms]
-        self.number, self.energy, self.reach = sum(numbers, arb(0)), sum(energies, arb(0)), arb(0)
+        numbers = [term.multiplicity for term in terms]
+        energies = [term.energy for term in terms]
+        self.number, self.energy, self.reach = (
+            sum(numbers, arb(0)),
+            sum(energies, arb(0)),
+            arb(0),
+        )
         for one in offsets:
             self.reach = self.reach.max(one.abs_upper())
-        self.hulls = [Term(self.centre + arb(0, self.reach.upper()), self.number, self.energy)]
+        self.hulls = [
+            Term(self.centre + arb(0, self.reach.upper()), self.number, self.energy)
+        ]
         signs = [1 - 2 * (k % 2) for k in range(degree + 1)]
         sums, weighed = _power_sums(offsets, (numbers, energies), degree)
-        logs = [arb(0), *(-sign * one / k for k, (sign, one) in enumerate(zip(signs[1:], sums[1:]), 1))]
+        logs = [
+            arb(0),
+            *(
+                -sign * one / k
+                for k, (sign, one) in enumerate(zip(signs[1:], sums[1:]), 1)
+            ),
+        ]
         quadratic = [sign * one for sign, one in zip(signs, weighed)]
         self.spread = -2 * logs[2]  # S_2
         self.logs, self.quadratic = acb_poly(logs), acb_poly(quadratic)
-        self.log_slope, self.quadratic_slope = self.logs.derivative(), self.quadratic.derivative()
+        self.log_slope, self.quadratic_slope = (
+            self.logs.derivative(),
+            self.quadratic.derivative(),
+        )
 
     @cached_property
     def terms(self) -> Bundle:
@@ -110,8 +143,13 @@ class Cluster:
         q = size * self.reach
         if not q < CLOSE:
             return self.terms.values(s)
-        rest = arb(0) if q.is_zero() else q ** (self.degree - 1) / (1 - q)
-        logs = self.logs(u) + _around_zero(self.spread * size * size * rest / (self.degree + 1))
+        if q.is_zero():
+            rest = arb(0)
+        else:
+            rest = q ** (self.degree - 1) / (1 - q)
+        logs = self.logs(u) + _around_zero(
+            self.spread * size * size * rest / (self.degree + 1)
+        )
         quadratic = self.quadratic(u) + _around_zero(self.energy * rest * q * q)
         return ExponentParts(logs + w.log(analytic=True) * self.number, quadratic / w)
 
@@ -123,27 +161,42 @@ class Cluster:
         q = size * self.reach
         if not q < CLOSE:
             return self.terms.slopes(s)
-        rest = arb(0) if q.is_zero() else q ** (self.degree - 1) / (1 - q)
+        if q.is_zero():
+            rest = arb(0)
+        else:
+            rest = q ** (self.degree - 1) / (1 - q)
         logs = self.log_slope(u) + _around_zero(self.spread * size * rest)
         beyond = self.energy * self.reach * q * rest * (self.degree + 1) / (1 - q)
         quadratic = (self.quadratic_slope(u) + _around_zero(beyond)) / w
-        quadratic -= self.centre * (self.quadratic(u) + _around_zero(self.energy * rest * q * q))
+        quadratic -= self.centre * (
+            self.quadratic(u) + _around_zero(self.energy * rest * q * q)
+        )
         square = w * w
-        return ExponentParts(self.number * self.centre / w + logs / square, quadratic / square)
+        return ExponentParts(
+            self.number * self.centre / w + logs / square, quadratic / square
+        )
 
 
-def _power_sums(offsets: Sequence[arb], weights: Sequence[Sequence[arb]], degree: int) -> list[list[arb]]:
+def _power_sums(
+    offsets: Sequence[arb], weights: Sequence[Sequence[arb]], degree: int
+) -> list[list[arb]]:
     """Sums of weight times offset^k for k = 0 to the degree: small powers times powers of the largest of them."""
     low: list[Sequence[arb]] = [[arb(1)] * len(offsets)]
     while len(low) < SMALL_POWERS:
         low.append(list(map(operator.mul, low[-1], offsets)))
-    columns = arb_mat(len(offsets), SMALL_POWERS, [power for row in zip(*low) for power in row])
-    stride, sums = list(map(operator.mul, low[-1], offsets)), []
+    columns = arb_mat(
+        len(offsets), SMALL_POWERS, [power for row in zip(*low) for power in row]
+    )
+    stride = list(map(operator.mul, low[-1], offsets))
+    sums = []
     for weight in weights:
         rows = [weight]
         while len(rows) * SMALL_POWERS <= degree:
             rows.append(list(map(operator.mul, rows[-1], stride)))
-        found = arb_mat(len(rows), len(offsets), [entry for row in rows for entry in row]) * columns
+        found = (
+            arb_mat(len(rows), len(offsets), [entry for row in rows for entry in row])
+            * columns
+        )
         sums.append(found.entries()[: degree + 1])
     return sums
 
@@ -155,7 +208,9 @@ def _log_at(z: acb, angle: float) -> acb:
     turns = (angle - float(found.imag)) / math.pi
     if not abs(turns - round(turns)) < 0.1 or bool(round(turns) % 2) != behind:
         return acb("nan", "nan")
-    return found + acb(0, arb.pi() * round(turns)) if round(turns) else found
+    if round(turns):
+        return found + acb(0, arb.pi() * round(turns))
+    return found
 
 
 def _around_zero(size: arb) -> acb:
@@ -163,16 +218,27 @@ def _around_zero(size: arb) -> acb:
     return acb(spread, spread)
 
 
-def clustered(terms: Sequence[Term], gaps: Floats, path: Floats) -> list[Bundle | Cluster]:
+def clustered(
+    terms: Sequence[Term], gaps: Floats, path: Floats
+) -> list[Bundle | Cluster]:
     """The terms in groups that are small as seen from the points of a path; nothing rigorous depends on those."""
     found: list[Bundle | Cluster] = []
     left: list[int] = []
-    waiting = [np.argsort(gaps)] if len(gaps) else []
+    if len(gaps):
+        waiting = [np.argsort(gaps)]
+    else:
+        waiting = []
     while waiting:
         rows = waiting.pop()
-        low, high = float(gaps[rows[0]]), float(gaps[rows[-1]])
-        centre = 0.0 if low <= 0.0 <= high else (low + high) / 2
-        q = max(high - centre, centre - low) * float(np.max(np.abs(path / (1.0 + path * centre))))
+        low = float(gaps[rows[0]])
+        high = float(gaps[rows[-1]])
+        if low <= 0.0 <= high:
+            centre = 0.0
+        else:
+            centre = (low + high) / 2
+        q = max(high - centre, centre - low) * float(
+            np.max(np.abs(path / (1.0 + path * centre)))
+        )
         if len(rows) < FEWEST:
             left += rows.tolist()
         elif q < CLOSE / 2:
@@ -183,26 +249,41 @@ def clustered(terms: Sequence[Term], gaps: Floats, path: Floats) -> list[Bundle 
         else:
             middle = int(np.searchsorted(gaps[rows], (low + high) / 2, side="right"))
             waiting += [rows[:middle], rows[middle:]]
-    alone = {row: not bool(terms[row].multiplicity == 1) for row in left}  # a ball may be neither
+    alone = {
+        row: not bool(terms[row].multiplicity == 1) for row in left
+    }  # a ball may be neither
     once = [terms[row] for row in left if not alone[row]]
     found += [Bundle([terms[row]]) for row in left if alone[row]]
-    return found + [Bundle(once[start : start + TOGETHER]) for start in range(0, len(once), TOGETHER)]
+    return found + [
+        Bundle(once[start : start + TOGETHER])
+        for start in range(0, len(once), TOGETHER)
+    ]
 
 
 class CompositionCumulant:
     """K of a composition, its residuals included, as seen from a path."""
 
-    def __init__(self, spectra: Sequence[tuple[BallSpectrum, int]], path: Floats) -> None:
+    def __init__(
+        self, spectra: Sequence[tuple[BallSpectrum, int]], path: Floats
+    ) -> None:
         terms = [
-            Term(term.gap, term.multiplicity * count, term.energy * count) if count > 1 else term
+            Term(term.gap, term.multiplicity * count, term.energy * count)
+            if count > 1
+            else term
             for spectrum, count in spectra
             for term in spectrum.terms
         ]
-        self.groups = clustered(terms, np.array([float(term.gap) for term in terms]), path)
+        self.groups = clustered(
+            terms, np.array([float(term.gap) for term in terms]), path
+        )
         self.hulls = [hull for group in self.groups for hull in group.hulls]
         self._places = [(float(hull.gap), float(hull.gap.rad())) for hull in self.hulls]
-        self._flat = sum((spectrum.flat_energy * count for spectrum, count in spectra), arb(0))
-        self._log_ratio = sum((spectrum.log_ratio * count for spectrum, count in spectra), arb(0))
+        self._flat = sum(
+            (spectrum.flat_energy * count for spectrum, count in spectra), arb(0)
+        )
+        self._log_ratio = sum(
+            (spectrum.log_ratio * count for spectrum, count in spectra), arb(0)
+        )
         # A composition is one pair of block-diagonal matrices.
         rough = [(spectrum, count) for spectrum, count in spectra if not spectrum.exact]
         self._rough = sum(len(spectrum.terms) * count for spectrum, count in rough)
@@ -212,21 +293,32 @@ class CompositionCumulant:
 
     def values(self, places: Floats, balls: Sequence[acb]) -> Iterator[acb]:
         """K at many places of the upper half plane and the balls around them."""
-        known = [group.angles(places) if isinstance(group, Bundle) else 0 * places.real for group in self.groups]
+        known = [
+            group.angles(places) if isinstance(group, Bundle) else 0 * places.real
+            for group in self.groups
+        ]
         return map(self.value, balls, np.transpose(known).tolist())
 
     def value(self, s: acb, angles: Sequence[float | None] = ()) -> acb:
         """K on a ball that is nearly a point; not finite on a cut or where the residual is large."""
-        logs, quadratic = acb(0), acb(self._flat)
+        logs = acb(0)
+        quadratic = acb(self._flat)
         for group, angle in zip_longest(self.groups, angles):
             part = group.values(s, angle)
-            logs, quadratic = logs + part.logs, quadratic + part.quadratic
+            logs = logs + part.logs
+            quadratic = quadratic + part.quadratic
         value = (s * (s + 1) * quadratic - s * self._log_ratio - logs) / 2
         if not self._rough:
             return value
-        place = complex(s)  # which the ball and its gaps stay so near to that doubles bound every |1 + s g|
-        far, close = abs(place), 8 * NARROW
-        smallest = min(abs(1 + place * g) - close * (1 + far * abs(g)) - 2 * far * reach for g, reach in self._places)
+        place = complex(
+            s
+        )  # which the ball and its gaps stay so near to that doubles bound every |1 + s g|
+        far = abs(place)
+        close = 8 * NARROW
+        smallest = min(
+            abs(1 + place * g) - close * (1 + far * abs(g)) - 2 * far * reach
+            for g, reach in self._places
+        )
         least = arb(smallest)
         if not smallest > 2.0**-10:  # next to a branch point, or far out
             least = arb(1)
@@ -239,7 +331,8 @@ class CompositionCumulant:
 
         Not finite where the ball meets a cut of the terms' logarithms: then nothing is said about K.
         """
-        bend, smallest = self._flat, arb(1)
+        bend = self._flat
+        smallest = arb(1)
         for gap, number, energy in self.hulls:
             w = s * gap + 1
             if not w.real > 0 and w.imag.contains(0):
@@ -250,15 +343,30 @@ class CompositionCumulant:
             bend += step * step * number / 2
             if not energy.is_zero():
                 bend += energy * (1 - gap) / (size * size * size)
-        logs, quadratic, log_slope, quadratic_slope = acb(0), acb(self._flat), acb(0), acb(0)
+        logs = acb(0)
+        quadratic = acb(self._flat)
+        log_slope = acb(0)
+        quadratic_slope = acb(0)
         for group in self.groups:
-            part, slope = group.values(centre), group.slopes(centre)
-            logs, quadratic = logs + part.logs, quadratic + part.quadratic
-            log_slope, quadratic_slope = log_slope + slope.logs, quadratic_slope + slope.quadratic
+            part = group.values(centre)
+            slope = group.slopes(centre)
+            logs = logs + part.logs
+            quadratic = quadratic + part.quadratic
+            log_slope = log_slope + slope.logs
+            quadratic_slope = quadratic_slope + slope.quadratic
         curve = centre * (centre + 1)
         value = (curve * quadratic - centre * self._log_ratio - logs) / 2
-        steep = ((2 * centre + 1) * quadratic + curve * quadratic_slope - self._log_ratio - log_slope) / 2
-        return value + (self._residual(s, smallest) if self._rough else 0), steep, bend.abs_upper()
+        steep = (
+            (2 * centre + 1) * quadratic
+            + curve * quadratic_slope
+            - self._log_ratio
+            - log_slope
+        ) / 2
+        return (
+            value + (self._residual(s, smallest) if self._rough else 0),
+            steep,
+            bend.abs_upper(),
+        )
 
     def _residual(self, s: acb, smallest: arb) -> acb:
         """Ball around zero for the difference between K and its terms, where every |1 + s g| is at least `smallest`."""
@@ -268,10 +376,14 @@ class CompositionCumulant:
         room = 1 - ratio
         # |log det(I + F)| <= sqrt(d) |F| / (1 - |F|), of X and, at s = 0, of M2.
         error = (s * (s + 1) / 2).abs_upper() * self._energy * ratio / (smallest * room)
-        error += arb(self._rough).sqrt() * (ratio / room + self._gram / (1 - self._gram))
+        error += arb(self._rough).sqrt() * (
+            ratio / room + self._gram / (1 - self._gram)
+        )
         return _around_zero(error)
 
 
 def _norm(residuals: Iterable[tuple[arb, int]]) -> arb:
     """Frobenius norm of blocks of such norms, each so often."""
-    return sum((size * size * count for size, count in residuals), arb(0)).sqrt().upper()
+    return (
+        sum((size * size * count for size, count in residuals), arb(0)).sqrt().upper()
+    )

@@ -17,7 +17,9 @@ from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, Term
 from gaussveil.spectrum.enclosures.interval import outward
 
 FAINT = 1e-90  # gaps below it are left out and counted as total variation: doubles cannot square them
-CLEAR = 2.0**-56  # residuals against the smallest gap up to which terms grow instead: by less than doubles tell
+CLEAR = (
+    2.0**-56
+)  # residuals against the smallest gap up to which terms grow instead: by less than doubles tell
 
 
 class Dominating(NamedTuple):
@@ -31,57 +33,83 @@ class Dominating(NamedTuple):
 
 def dominating_terms(spectrum: BallSpectrum) -> Dominating | None:
     """The terms, from a spectrum of matrices at the working precision in force; None where that does not suffice."""
-    gaps, logs, energies = [], [], []
-    stray, drift, narrowest = arb(0), arb(0), arb(1)
-    same = spectrum.residual_gap.is_zero() and all(term.gap.is_zero() for term in spectrum.terms)
+    gaps = []
+    logs = []
+    energies = []
+    stray = arb(0)
+    drift = arb(0)
+    narrowest = arb(1)
+    same = spectrum.residual_gap.is_zero() and all(
+        term.gap.is_zero() for term in spectrum.terms
+    )
     grown = _grown(spectrum)
     for gap, _, squared in grown or spectrum.terms:
-        energy = squared.upper() if not same else (squared / (1 - spectrum.residual_gram)).upper()
+        if not same:
+            energy = squared.upper()
+        else:
+            energy = (squared / (1 - spectrum.residual_gram)).upper()
         narrowest = narrowest.min((1 - gap).lower())
         if not grown and (squared.contains(0) or energy < FAINT**2):
-            drift, energy = drift + energy, arb(0)
+            drift = drift + energy
+            energy = arb(0)
         if gap.abs_upper() < FAINT or gap.contains(0):
-            stray, rounded, ratio, growth = stray + gap.abs_upper() * gap.abs_upper(), 0.0, arb(1), arb(1)
+            stray = stray + gap.abs_upper() * gap.abs_upper()
+            rounded = 0.0
+            ratio = arb(1)
+            growth = arb(1)
         elif gap > 0.5:
             ratio = arb(outward(1 - gap, up=False))
             rounded = min(outward(1 - ratio, up=True), math.nextafter(1.0, 0.0))
             growth = (1 - ratio).max(arb(rounded)) / gap
         else:
             rounded = outward(gap, up=bool(gap > 0))
-            ratio, growth = 1 - arb(rounded), rounded / gap
+            ratio = 1 - arb(rounded)
+            growth = rounded / gap
         if not (ratio > 0 and math.isfinite(rounded)):
             return None
         gaps.append(rounded)
         logs.append(float(ratio.log()))
         energies.append(outward(energy * growth, up=True))
     if grown or (same and drift.is_zero()):
-        return Dominating(gaps, logs, energies, 0.0)  # or a mean shift, whose length in M2 is bounded above
+        return Dominating(
+            gaps, logs, energies, 0.0
+        )  # or a mean shift, whose length in M2 is bounded above
     # |TV| <= |F| / 2 for covariances D and D^1/2 (I + F) D^1/2 with |F| <= 1/2, and <= |D^-1/2 (b - b')| / 2 for means.
     share = (spectrum.residual_gap + spectrum.residual_gram + stray.sqrt()) / narrowest
     total = outward((share + (drift / narrowest).sqrt()) / 2, up=True)
-    return Dominating(gaps, logs, energies, total) if share < 0.5 and math.isfinite(total) else None
+    if share < 0.5 and math.isfinite(total):
+        return Dominating(gaps, logs, energies, total)
+    return None
 
 
 def is_sharp(spectrum: BallSpectrum) -> bool:
     """Whether balls and residuals are so narrow that doubles hardly tell; those next to no mean gap may be wider."""
     room = CLEAR * CLEAR * spectrum.energy
     return bool(spectrum.residual_gram < CLEAR) and all(
-        gap.rad() <= CLEAR * gap.abs_lower().min(1 - gap) and energy.rad() <= CLEAR * (energy + room)
+        gap.rad() <= CLEAR * gap.abs_lower().min(1 - gap)
+        and energy.rad() <= CLEAR * (energy + room)
         for gap, _, energy in spectrum.terms
     )
 
 
 def _grown(spectrum: BallSpectrum) -> list[Term] | None:
     """Terms of a diagonal pair that a channel maps to the exact one; None where a gap is not clear of the residuals."""
-    least = min((term.gap.abs_lower() for term in spectrum.terms), key=float, default=arb(0))
+    least = min(
+        (term.gap.abs_lower() for term in spectrum.terms), key=float, default=arb(0)
+    )
     share = spectrum.residual_gap / least
     if not (least > FAINT and share < CLEAR and spectrum.residual_gram < CLEAR):
         return None
-    growth, spread = (1 + share) ** 2 / (1 - spectrum.residual_gram), share * spectrum.energy.abs_upper().sqrt()
+    growth = (1 + share) ** 2 / (1 - spectrum.residual_gram)
+    spread = share * spectrum.energy.abs_upper().sqrt()
     found = []
     for gap, number, energy in spectrum.terms:
         mean = energy.abs_upper().sqrt() + spread
         found.append(
-            Term(gap * growth, number, arb(0) if mean.is_zero() else (mean * mean * growth).max(arb(FAINT**2)))
+            Term(
+                gap * growth,
+                number,
+                arb(0) if mean.is_zero() else (mean * mean * growth).max(arb(FAINT**2)),
+            )
         )
     return found

@@ -14,13 +14,35 @@ from numpy.typing import NDArray
 
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum.arguments import epsilon_array
-from gaussveil.spectrum.enclosures.ball_integral import BallIntegral, WorkBudget, mean_shift
+from gaussveil.spectrum.enclosures.ball_integral import (
+    BallIntegral,
+    WorkBudget,
+    mean_shift,
+)
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, exact_spectrum
-from gaussveil.spectrum.enclosures.dominating import Dominating, dominating_terms, is_sharp
+from gaussveil.spectrum.enclosures.dominating import (
+    Dominating,
+    dominating_terms,
+    is_sharp,
+)
 from gaussveil.spectrum.enclosures.exact import ExactMatrices, ExactSource
-from gaussveil.spectrum.enclosures.exact_doubles import Doubles, MatrixDoubles, TermDoubles
-from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, intersection
-from gaussveil.spectrum.enclosures.matrix_reduction import FEW, matrix_spectra, matrix_spectrum, quick_spectra
+from gaussveil.spectrum.enclosures.exact_doubles import (
+    Doubles,
+    MatrixDoubles,
+    TermDoubles,
+)
+from gaussveil.spectrum.enclosures.interval import (
+    UNKNOWN,
+    ZERO,
+    Enclosure,
+    intersection,
+)
+from gaussveil.spectrum.enclosures.matrix_reduction import (
+    FEW,
+    matrix_spectra,
+    matrix_spectrum,
+    quick_spectra,
+)
 
 NEARLY_SINGULAR = "The covariances are too close to singular to be enclosed; check that they are positive definite."
 PRECISIONS = (128, 192, 320, 640, 1280, 2560)
@@ -46,16 +68,31 @@ def precision_lock() -> Lock:
     return _PRECISION_LOCK
 
 
-def enclose_loss(sources: Sequence[ExactSource], batch_shape: tuple[int, ...], epsilon: Any) -> Enclosure:
+def enclose_loss(
+    sources: Sequence[ExactSource], batch_shape: tuple[int, ...], epsilon: Any
+) -> Enclosure:
     """Enclosure of delta(epsilon) of a loss from its exact sources; arrays of ends for a batch or many epsilons."""
     levels = host(epsilon_array(epsilon, np.zeros(0)))
     shape = np.broadcast_shapes(batch_shape, levels.shape)
     if not shape:
-        return enclose_delta([_Origin(source, ()).at(()) for source in sources], float(levels))
+        return enclose_delta(
+            [_Origin(source, ()).at(()) for source in sources], float(levels)
+        )
     ends = np.empty((4, *shape))
     for index in np.ndindex(*shape):
-        found = enclose_at(sources, batch_shape, index, shape, float(np.broadcast_to(levels, shape)[index]))
-        ends[(slice(None), *index)] = found.lower, found.upper, found.log_lower, found.log_upper
+        found = enclose_at(
+            sources,
+            batch_shape,
+            index,
+            shape,
+            float(np.broadcast_to(levels, shape)[index]),
+        )
+        ends[(slice(None), *index)] = (
+            found.lower,
+            found.upper,
+            found.log_lower,
+            found.log_upper,
+        )
     return Enclosure(*ends)
 
 
@@ -67,9 +104,16 @@ def enclose_at(
     epsilon: float,
 ) -> Enclosure:
     """Enclosure at one place of `shape`, against which the batch broadcasts."""
-    places = np.broadcast_to(np.arange(int(np.prod(batch_shape))).reshape(batch_shape), shape)
-    place = np.unravel_index(int(places[index]), batch_shape) if batch_shape else ()
-    return enclose_delta([_Origin(source, batch_shape).at(place) for source in sources], epsilon)
+    places = np.broadcast_to(
+        np.arange(int(np.prod(batch_shape))).reshape(batch_shape), shape
+    )
+    if batch_shape:
+        place = np.unravel_index(int(places[index]), batch_shape)
+    else:
+        place = ()
+    return enclose_delta(
+        [_Origin(source, batch_shape).at(place) for source in sources], epsilon
+    )
 
 
 def enclose_delta(sources: Sequence[tuple[Doubles, int]], epsilon: float) -> Enclosure:
@@ -82,10 +126,15 @@ def enclose_delta(sources: Sequence[tuple[Doubles, int]], epsilon: float) -> Enc
     level = float(epsilon_array(epsilon, np.zeros(0)))
     if any(count < 0 for _, count in sources):
         raise ParameterError("The count of a source must be >= 0. Got a negative one.")
-    active = [(source, int(count)) for source, count in sources if count > 0 and not source.trivial]
+    active = [
+        (source, int(count))
+        for source, count in sources
+        if count > 0 and not source.trivial
+    ]
     if not active:
         return ZERO
-    best, budget = UNKNOWN, WorkBudget(sum(source.size for source, _ in active))
+    best = UNKNOWN
+    budget = WorkBudget(sum(source.size for source, _ in active))
     reduced = False
     with _PRECISION_LOCK:
         for precision in PRECISIONS:
@@ -96,13 +145,21 @@ def enclose_delta(sources: Sequence[tuple[Doubles, int]], epsilon: float) -> Enc
                 continue
             reduced = True
             with ctx.workprec(precision):
-                flat = all(spectrum.exact and not spectrum.terms for spectrum, _ in spectra)
-                found, tight = mean_shift(spectra, level) if flat else BallIntegral(spectra, level, budget).enclose()
+                flat = all(
+                    spectrum.exact and not spectrum.terms for spectrum, _ in spectra
+                )
+                found, tight = (
+                    mean_shift(spectra, level)
+                    if flat
+                    else BallIntegral(spectra, level, budget).enclose()
+                )
             best = intersection(best, found)
             if tight:
                 return best
     if best == UNKNOWN:
-        undecided = "This delta was not decided within the budget of work for one enclosure."
+        undecided = (
+            "This delta was not decided within the budget of work for one enclosure."
+        )
         raise NumericalError(undecided if reduced else NEARLY_SINGULAR)
     return best
 
@@ -110,53 +167,88 @@ def enclose_delta(sources: Sequence[tuple[Doubles, int]], epsilon: float) -> Enc
 def exact_terms(sources: Sequence[ExactSource]) -> BallSpectrum | None:
     """The terms of sources that are terms, all of them together; None if one is a pair of matrices."""
     found = [_Origin(source, ()).at(()) for source in sources]
-    terms = [(source, count) for source, count in found if isinstance(source, TermDoubles)]
+    terms = [
+        (source, count) for source, count in found if isinstance(source, TermDoubles)
+    ]
     with _PRECISION_LOCK, ctx.workprec(TERM_BITS):
-        return exact_spectrum(terms) if len(terms) == len(found) else None
+        if len(terms) == len(found):
+            return exact_spectrum(terms)
+        return None
 
 
-def _spectra(active: Sequence[tuple[Doubles, int]], precision: int) -> list[tuple[BallSpectrum, int]] | None:
+def _spectra(
+    active: Sequence[tuple[Doubles, int]], precision: int
+) -> list[tuple[BallSpectrum, int]] | None:
     """Ball spectra with their counts, at twice the bits: in K the residual of a matrix is multiplied by s."""
     spectra: list[tuple[BallSpectrum, int]] = []
     bits = 2 * precision
     with ctx.workprec(bits):
-        terms = [(source, count) for source, count in active if isinstance(source, TermDoubles)]
+        terms = [
+            (source, count)
+            for source, count in active
+            if isinstance(source, TermDoubles)
+        ]
         if terms:
             spectra.append((exact_spectrum(terms), 1))
-        matrices = [(source, count) for source, count in active if isinstance(source, MatrixDoubles)]
+        matrices = [
+            (source, count)
+            for source, count in active
+            if isinstance(source, MatrixDoubles)
+        ]
         found = matrix_spectra(tuple(source for source, _ in matrices), bits)
-    return None if found is None else spectra + list(zip(found, (count for _, count in matrices)))
+    if found is None:
+        return None
+    return spectra + list(zip(found, (count for _, count in matrices)))
 
 
 def dominate(
-    sources: Sequence[ExactSource], batch_shape: tuple[int, ...], bits: int, together: bool
+    sources: Sequence[ExactSource],
+    batch_shape: tuple[int, ...],
+    bits: int,
+    together: bool,
 ) -> Iterator[tuple[list[NDArray[np.float64]], float]]:
     """Gaps, logs of ratios and energies that dominate each pair of matrices, and the total variation they leave out.
 
     Refuses what cannot be bounded with so many bits. `together`: many pairs at once, to some 25 digits.
     """
-    origins, places = [_Origin(source, batch_shape) for source in sources], [*np.ndindex(*batch_shape)]
+    origins = [_Origin(source, batch_shape) for source in sources]
+    places = [*np.ndindex(*batch_shape)]
     with _PRECISION_LOCK, ctx.workprec(bits):
         doubles = [origin.at(place)[0] for origin in origins for place in places]
         pairs = tuple(one for one in doubles if isinstance(one, MatrixDoubles))
-        spectra = (matrix_spectra(pairs, bits) or ()) if together else ()
-        made = map(dominating_terms, spectra) if together else (_dominating(pair, bits) for pair in pairs)
+        if together:
+            spectra = matrix_spectra(pairs, bits) or ()
+        else:
+            spectra = ()
+        made = (
+            map(dominating_terms, spectra)
+            if together
+            else (_dominating(pair, bits) for pair in pairs)
+        )
         found = [terms for terms in made if terms is not None]
     if len(found) < len(pairs):
         raise NumericalError(NEARLY_SINGULAR)
     for first in range(0, len(found), len(places)):
         own = found[first : first + len(places)]
-        columns = [np.reshape([one[i] for one in own], (*batch_shape, -1)) for i in range(3)]
+        columns = [
+            np.reshape([one[i] for one in own], (*batch_shape, -1)) for i in range(3)
+        ]
         yield columns, max(one.total_variation for one in own)
 
 
 def _dominating(pair: MatrixDoubles, bits: int) -> Dominating | None:
     """Terms of one pair: by doubles where those leave nothing out, else by balls."""
     (quick,) = quick_spectra((pair,)) if pair.size <= FEW else (None,)
-    found = dominating_terms(quick) if quick is not None and is_sharp(quick) else None
+    if quick is not None and is_sharp(quick):
+        found = dominating_terms(quick)
+    else:
+        found = None
     if found is None or found.total_variation:
         spectrum = matrix_spectrum(pair, bits)
-        found = None if spectrum is None else dominating_terms(spectrum)
+        if spectrum is None:
+            found = None
+        else:
+            found = dominating_terms(spectrum)
     return found
 
 
@@ -173,17 +265,27 @@ class _Origin:
         self._source = source
         origin = source.origin
         if isinstance(origin, ExactMatrices):
-            fields = [(origin.mean_x, 1), (origin.cov_x, 2), (origin.mean_y, 1), (origin.cov_y, 2)]
+            fields = [
+                (origin.mean_x, 1),
+                (origin.cov_x, 2),
+                (origin.mean_y, 1),
+                (origin.cov_y, 2),
+            ]
             if source.swapped:
                 fields = fields[2:] + fields[:2]
         else:
-            shift = origin.energy if origin.mean_gap is None else origin.mean_gap
+            if origin.mean_gap is None:
+                shift = origin.energy
+            else:
+                shift = origin.mean_gap
             fields = [(origin.variance_gap, 1), (origin.multiplicity, 1), (shift, 1)]
         self._columns = []
         for field, rank in fields:
             column = host(field)
             shape = (*batch_shape, *column.shape[column.ndim - rank :])
-            self._columns.append(column if column.shape == shape else np.broadcast_to(column, shape))
+            self._columns.append(
+                column if column.shape == shape else np.broadcast_to(column, shape)
+            )
 
     def at(self, place: tuple[Any, ...]) -> tuple[Doubles, int]:
         """The exact doubles of the loss at one place of the batch, with their count."""
@@ -192,6 +294,14 @@ class _Origin:
         if isinstance(origin, ExactMatrices):
             return MatrixDoubles.of(*columns), self._source.count
         gap, multiplicity, shift = columns
-        name = "energy" if origin.mean_gap is None else "mean_gap"
-        doubles = TermDoubles.of(gap, multiplicity=multiplicity, swapped=self._source.swapped, **{name: shift})
+        if origin.mean_gap is None:
+            name = "energy"
+        else:
+            name = "mean_gap"
+        doubles = TermDoubles.of(
+            gap,
+            multiplicity=multiplicity,
+            swapped=self._source.swapped,
+            **{name: shift},
+        )
         return doubles, self._source.count

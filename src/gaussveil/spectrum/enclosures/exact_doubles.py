@@ -8,7 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gaussveil.errors import NotFiniteError, NotPositiveDefiniteError, NotSymmetricError, ParameterError, ShapeError
+from gaussveil.errors import (
+    NotFiniteError,
+    NotPositiveDefiniteError,
+    NotSymmetricError,
+    ParameterError,
+    ShapeError,
+)
 
 SYMMETRY_TOLERANCE = 1e-9
 
@@ -34,7 +40,9 @@ class TermDoubles:
         for name in ("multiplicity", "energy", "mean_gap"):
             values = getattr(self, name)
             if values is not None and len(values) != len(self.variance_gap):
-                raise ShapeError(f"{name} must have as many entries as variance_gap. Got {len(values)}.")
+                raise ShapeError(
+                    f"{name} must have as many entries as variance_gap. Got {len(values)}."
+                )
         for name in ("variance_gap", "multiplicity", "energy", "mean_gap"):
             values = getattr(self, name)
             if values is not None and not np.all(np.isfinite(values)):
@@ -60,7 +68,10 @@ class TermDoubles:
     ) -> TermDoubles:
         """Terms from any sequences; `multiplicity` defaults to one each."""
         gaps = tuple(float(gap) for gap in variance_gap)
-        counts = (1.0,) * len(gaps) if multiplicity is None else tuple(float(count) for count in multiplicity)
+        if multiplicity is None:
+            counts = (1.0,) * len(gaps)
+        else:
+            counts = tuple(float(count) for count in multiplicity)
         return cls(
             gaps,
             counts,
@@ -77,7 +88,9 @@ class TermDoubles:
     @property
     def trivial(self) -> bool:
         """Whether X and Y are the same."""
-        still = not any(gap and count for gap, count in zip(self.variance_gap, self.multiplicity))
+        still = not any(
+            gap and count for gap, count in zip(self.variance_gap, self.multiplicity)
+        )
         return still and not any(self.energy or ()) and not any(self.mean_gap or ())
 
 
@@ -100,25 +113,35 @@ class MatrixDoubles:
     ) -> MatrixDoubles:
         """Checks shapes, finiteness and symmetry."""
         size = len(mean_x)
-        vectors, matrices = [], []
+        vectors = []
+        matrices = []
         for name, mean in (("mean_x", mean_x), ("mean_y", mean_y)):
             vector = np.asarray(mean, dtype=np.float64)
             if vector.shape != (size,) or size == 0:
-                raise ShapeError(f"{name} must be a vector as long as mean_x ({size}). Got shape {vector.shape}.")
+                raise ShapeError(
+                    f"{name} must be a vector as long as mean_x ({size}). Got shape {vector.shape}."
+                )
             if not np.isfinite(vector).all():
                 raise NotFiniteError(f"{name} must be finite")
             vectors.append(tuple(vector.tolist()))
         for name, cov in (("cov_x", cov_x), ("cov_y", cov_y)):
             matrix = np.asarray(cov, dtype=np.float64)
             if matrix.shape != (size, size):
-                raise ShapeError(f"{name} must have shape ({size}, {size}) to fit mean_x. Got {matrix.shape}.")
+                raise ShapeError(
+                    f"{name} must have shape ({size}, {size}) to fit mean_x. Got {matrix.shape}."
+                )
             if not np.isfinite(matrix).all():
                 raise NotFiniteError(f"{name} must be finite")
             diagonal = matrix.diagonal()
             if (diagonal <= 0.0).any():
-                raise NotPositiveDefiniteError(f"{name} must be positive definite: a variance is not positive")
+                raise NotPositiveDefiniteError(
+                    f"{name} must be positive definite: a variance is not positive"
+                )
             scale = np.sqrt(diagonal)
-            if (np.abs(matrix - matrix.T) > SYMMETRY_TOLERANCE * np.multiply.outer(scale, scale)).any():
+            if (
+                np.abs(matrix - matrix.T)
+                > SYMMETRY_TOLERANCE * np.multiply.outer(scale, scale)
+            ).any():
                 raise NotSymmetricError(f"{name} must be symmetric; pass (S + S.T) / 2")
             matrices.append(tuple(map(tuple, matrix.tolist())))
         return cls(vectors[0], matrices[0], vectors[1], matrices[1])

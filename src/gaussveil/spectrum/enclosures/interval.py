@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 Ends = Any  # a float, or an array of floats for a batch
 
 
-UNDERFLOW = 2.0**-1060  # above what steps that leave the range of doubles take off a delta
+UNDERFLOW = (
+    2.0**-1060
+)  # above what steps that leave the range of doubles take off a delta
 
 
 @dataclass(frozen=True)
@@ -36,19 +38,26 @@ class Enclosure:
     def of(cls, lower: Ends, upper: Ends, *, proven: bool) -> Enclosure:
         """The interval between two ends, whose logarithms are taken here."""
         with np.errstate(divide="ignore"):
-            log_lower, log_upper = np.log(lower)[()], np.log(upper)[()]
-        return cls(np.asarray(lower)[()], np.asarray(upper)[()], log_lower, log_upper, proven)
+            log_lower = np.log(lower)[()]
+            log_upper = np.log(upper)[()]
+        return cls(
+            np.asarray(lower)[()], np.asarray(upper)[()], log_lower, log_upper, proven
+        )
 
     @property
     def relative_width(self) -> Ends:
         """(upper - lower) / upper, from the logs; 0 for an interval of one point."""
         same = np.equal(self.log_lower, self.log_upper)
         with np.errstate(invalid="ignore"):
-            return np.where(same, 0.0, -np.expm1(np.subtract(self.log_lower, self.log_upper)))[()]
+            return np.where(
+                same, 0.0, -np.expm1(np.subtract(self.log_lower, self.log_upper))
+            )[()]
 
     def larger(self, other: Enclosure) -> Enclosure:
         """Around the larger of two numbers, each between its ends."""
-        ends = {end: np.maximum(getattr(self, end), getattr(other, end))[()] for end in ENDS}
+        ends = {
+            end: np.maximum(getattr(self, end), getattr(other, end))[()] for end in ENDS
+        }
         return Enclosure(**ends, proven=self.proven and other.proven)
 
 
@@ -59,7 +68,10 @@ UNKNOWN = Enclosure(0.0, 1.0, -math.inf, 0.0)
 
 def stacked(found: Sequence[Enclosure], shape: tuple[int, ...]) -> Enclosure:
     """Enclosures of many places as one, with arrays of ends; plain ends where there is one place alone."""
-    ends = {end: np.reshape(np.array([getattr(one, end) for one in found]), shape)[()] for end in ENDS}
+    ends = {
+        end: np.reshape(np.array([getattr(one, end) for one in found]), shape)[()]
+        for end in ENDS
+    }
     return Enclosure(**ends, proven=all(one.proven for one in found))
 
 
@@ -79,15 +91,22 @@ def outward(value: arb, *, up: bool) -> float:
     """A double on the given side of every point of the ball."""
     from flint import arb  # only where there are balls
 
-    edge = value.upper() if up else value.lower()
+    if up:
+        edge = value.upper()
+    else:
+        edge = value.lower()
     guess = float(edge.mid())
     if math.isinf(guess) or math.isnan(guess):
-        return math.inf if up else -math.inf
+        if up:
+            return math.inf
+        return -math.inf
     for _ in range(4):
         if (arb(guess) >= value) if up else (arb(guess) <= value):
             return guess
         guess = math.nextafter(guess, math.inf if up else -math.inf)
-    return math.inf if up else -math.inf
+    if up:
+        return math.inf
+    return -math.inf
 
 
 def from_log(log_upper: arb) -> Enclosure:
@@ -103,16 +122,28 @@ def from_scaled(scaled: arb, level: arb) -> Enclosure:
     """Interval of scaled * e^level, within [0, 1]."""
     if not scaled > 0:
         return from_log(scaled.abs_upper().log() + level)
-    log_value, value = scaled.log() + level, scaled * level.exp()
+    log_value = scaled.log() + level
+    value = scaled * level.exp()
     lower = min(max(outward(value, up=False), 0.0), 1.0)
     upper = min(outward(value, up=True), 1.0)
-    return Enclosure(lower, upper, min(outward(log_value, up=False), 0.0), min(outward(log_value, up=True), 0.0))
+    return Enclosure(
+        lower,
+        upper,
+        min(outward(log_value, up=False), 0.0),
+        min(outward(log_value, up=True), 0.0),
+    )
 
 
 def intersection(one: Enclosure, other: Enclosure) -> Enclosure:
     """What two intervals around one number have in common; proven if each of its ends is that of a proven one."""
-    lower_from = one if one.log_lower >= other.log_lower else other
-    upper_from = one if one.log_upper <= other.log_upper else other
+    if one.log_lower >= other.log_lower:
+        lower_from = one
+    else:
+        lower_from = other
+    if one.log_upper <= other.log_upper:
+        upper_from = one
+    else:
+        upper_from = other
     return Enclosure(
         max(one.lower, other.lower),
         min(one.upper, other.upper),

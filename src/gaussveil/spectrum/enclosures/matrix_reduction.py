@@ -26,7 +26,9 @@ from gaussveil.spectrum.selection import compiled_contour
 from gaussveil.typing import Floats
 
 ROUNDS = 16  # each about doubles the digits, or resolves one level of a cluster
-CLOSE = 2.0**-26  # rotations beyond this angle are not first-order: such gaps form a cluster
+CLOSE = (
+    2.0**-26
+)  # rotations beyond this angle are not first-order: such gaps form a cluster
 LARGEST_IN_BALLS = 400  # dimension beyond which products in balls would take minutes
 QUICK_BITS = 256  # precision up to which sums of two doubles are tried first, above FEW dimensions
 MANY = 8  # pairs of one size from which on those are tried below it
@@ -36,11 +38,15 @@ _Rows = tuple[tuple[float, ...], ...]
 
 
 @lru_cache(maxsize=16)
-def matrix_spectra(sources: tuple[MatrixDoubles, ...], bits: int) -> list[BallSpectrum] | None:
+def matrix_spectra(
+    sources: tuple[MatrixDoubles, ...], bits: int
+) -> list[BallSpectrum] | None:
     """Spectra of pairs of matrices at the working precision `bits`; None when that does not decide definiteness."""
     found: dict[MatrixDoubles, BallSpectrum | None] = {}
     for size in {source.size for source in sources} if bits <= QUICK_BITS else ():
-        stack = tuple(dict.fromkeys(source for source in sources if source.size == size))
+        stack = tuple(
+            dict.fromkeys(source for source in sources if source.size == size)
+        )
         if len(stack) >= MANY and size <= FEW:
             found.update(zip(stack, quick_spectra(stack)))
     spectra = []
@@ -61,27 +67,41 @@ def matrix_spectrum(source: MatrixDoubles, bits: int) -> BallSpectrum | None:
             return quick
     reduced = _reduced(source.cov_x, source.cov_y, bits)
     mean = arb_mat([[arb(x) - arb(y)] for x, y in zip(source.mean_x, source.mean_y)])
-    found = reduced and _spectrum(reduced[1], (reduced[0] * mean).entries(), *reduced[2:])
+    found = reduced and _spectrum(
+        reduced[1], (reduced[0] * mean).entries(), *reduced[2:]
+    )
     if found is None:
         _refuse_indefinite(source)
     return found
 
 
 @lru_cache(maxsize=64)
-def _reduced(cov_x: _Rows, cov_y: _Rows, bits: int) -> tuple[arb_mat, list[arb], arb, arb] | None:
+def _reduced(
+    cov_x: _Rows, cov_y: _Rows, bits: int
+) -> tuple[arb_mat, list[arb], arb, arb] | None:
     """Whitening rows of a pair of covariances, which may serve many means, the diagonal of N and what is left out."""
-    size, second = len(cov_y), _symmetric(cov_y)
+    size = len(cov_y)
+    second = _symmetric(cov_y)
     difference = second - _symmetric(cov_x)
     if (rows := _whitener(second)) is None:
         return None
     rows = _refined(_rotated(rows, difference), second, difference, bits)
-    gram, gap = ((rows * one * rows.transpose()).entries() for one in (second, difference))
+    gram, gap = (
+        (rows * one * rows.transpose()).entries() for one in (second, difference)
+    )
     for i in range(size):
         gram[i * size + i] -= 1
-    return rows, gap[:: size + 1], _frobenius(gram), _frobenius([x for i, x in enumerate(gap) if i % (size + 1)])
+    return (
+        rows,
+        gap[:: size + 1],
+        _frobenius(gram),
+        _frobenius([x for i, x in enumerate(gap) if i % (size + 1)]),
+    )
 
 
-def _spectrum(gaps: Sequence[arb], means: Sequence[arb], residual_gram: arb, residual_gap: arb) -> BallSpectrum | None:
+def _spectrum(
+    gaps: Sequence[arb], means: Sequence[arb], residual_gram: arb, residual_gap: arb
+) -> BallSpectrum | None:
     """From the diagonal of N, b, and bounds on |M2 - I| and |N - diag N|; None where they decide nothing."""
     narrowest = min((1 - one for one in gaps), key=float).lower()
     share = (residual_gap + residual_gram) / narrowest
@@ -90,18 +110,25 @@ def _spectrum(gaps: Sequence[arb], means: Sequence[arb], residual_gram: arb, res
     terms = tuple(Term(gap, arb(1), mean * mean) for gap, mean in zip(gaps, means))
     # log det(I + F) is at most d |F| / (1 - |F|), of X and of Y.
     rest = len(gaps) * (share / (1 - share) + residual_gram / (1 - residual_gram))
-    log_ratio = math.prod((1 - one for one in gaps), start=arb(1)).log() + arb(0, rest.abs_upper())
+    log_ratio = math.prod((1 - one for one in gaps), start=arb(1)).log() + arb(
+        0, rest.abs_upper()
+    )
     # Weyl: the true gaps are the eigenvalues of M2^-1/2 N M2^-1/2, and |M2^-1/2 - I| <= |M2 - I| below one half.
     largest = _frobenius(gaps) + residual_gap
     gap_error = (residual_gap + 3 * residual_gram * largest).upper()
-    return BallSpectrum(terms, arb(0), log_ratio, residual_gram, residual_gap, gap_error)
+    return BallSpectrum(
+        terms, arb(0), log_ratio, residual_gram, residual_gap, gap_error
+    )
 
 
 @np.errstate(all="ignore")
 def quick_spectra(sources: tuple[MatrixDoubles, ...]) -> list[BallSpectrum | None]:
     """The same of pairs of one size, to some 25 digits by sums of two doubles (proofs.h); None where those fail."""
-    columns = _, cov_x, _, cov_y = [np.array([getattr(source, name) for source in sources]) for name in FIELDS]
-    native, start = compiled_contour(cov_y, 1), _double_whitener(cov_y)
+    columns = _, cov_x, _, cov_y = [
+        np.array([getattr(source, name) for source in sources]) for name in FIELDS
+    ]
+    native = compiled_contour(cov_y, 1)
+    start = _double_whitener(cov_y)
     if native is None or start is None:
         return [None] * len(sources)
     whiten, scale = start  # powers of two
@@ -109,10 +136,18 @@ def quick_spectra(sources: tuple[MatrixDoubles, ...]) -> list[BallSpectrum | Non
     _, axes = np.linalg.eigh(half @ np.swapaxes(whiten, -1, -2))
     found = native.diagonalise(*columns, scale, np.swapaxes(axes, -1, -2) @ whiten)
     parts = found[:, :-2].reshape(len(sources), 6, -1).tolist()
-    balls = ([[arb(hi, e) + arb(lo) for hi, lo, e in zip(*part)] for part in (one[:3], one[3:])] for one in parts)
+    balls = (
+        [
+            [arb(hi, e) + arb(lo) for hi, lo, e in zip(*part)]
+            for part in (one[:3], one[3:])
+        ]
+        for one in parts
+    )
     return [
         _spectrum(gaps, means, arb(norms[0]), arb(norms[1])) if finite else None
-        for (gaps, means), norms, finite in zip(balls, found[:, -2:].tolist(), np.isfinite(found).all(axis=-1))
+        for (gaps, means), norms, finite in zip(
+            balls, found[:, -2:].tolist(), np.isfinite(found).all(axis=-1)
+        )
     ]
 
 
@@ -120,12 +155,16 @@ def _refuse_indefinite(source: MatrixDoubles) -> None:
     """Refuse matrices that are not positive definite; others deserve a higher precision."""
     for name, cov in (("cov_x", source.cov_x), ("cov_y", source.cov_y)):
         if not is_positive_definite(cov):
-            raise NotPositiveDefiniteError(f"'{name}' must be positive definite. Got a singular or indefinite matrix.")
+            raise NotPositiveDefiniteError(
+                f"'{name}' must be positive definite. Got a singular or indefinite matrix."
+            )
 
 
 def _symmetric(rows: _Rows) -> arb_mat:
     size = range(len(rows))
-    return arb_mat([[(arb(rows[i][j]) + arb(rows[j][i])) / 2 for j in size] for i in size])
+    return arb_mat(
+        [[(arb(rows[i][j]) + arb(rows[j][i])) / 2 for j in size] for i in size]
+    )
 
 
 def _frobenius(entries: Sequence[arb]) -> arb:
@@ -140,7 +179,9 @@ def _whitener(cov_y: arb_mat) -> arb_mat | None:
     """Rows W with W S2 W' near the identity."""
     factor = _cholesky(cov_y.mid().table())
     try:
-        return None if factor is None else arb_mat(factor).inv().mid()
+        if factor is None:
+            return None
+        return arb_mat(factor).inv().mid()
     except ZeroDivisionError:
         return None
 
@@ -148,7 +189,11 @@ def _whitener(cov_y: arb_mat) -> arb_mat | None:
 def _double_whitener(cov: Floats) -> tuple[Floats, Floats] | None:
     """In doubles: W with W S W' near the identity where S is scaled by the powers of two that come with it."""
     scale = 2.0 ** -np.round(np.log2(np.diagonal(cov, axis1=-2, axis2=-1)) / 2)
-    scaled = (cov + np.swapaxes(cov, -1, -2)) / 2 * (scale[..., :, None] * scale[..., None, :])
+    scaled = (
+        (cov + np.swapaxes(cov, -1, -2))
+        / 2
+        * (scale[..., :, None] * scale[..., None, :])
+    )
     try:
         return np.linalg.inv(np.linalg.cholesky(scaled)), scale
     except np.linalg.LinAlgError:
@@ -183,21 +228,30 @@ def _rotated(rows: arb_mat, difference: arb_mat) -> arb_mat:
 
 def _refined(rows: arb_mat, cov_y: arb_mat, difference: arb_mat, bits: int) -> arb_mat:
     """Newton steps towards T S2 T' = I and T (S2 - S1) T' diagonal, until rounding is all that is left."""
-    least, best, vain = np.inf, rows, 0
+    least = np.inf
+    best = rows
+    vain = 0
     for _ in range(ROUNDS):
         columns = rows.transpose()
-        gram, gap = (rows * cov_y * columns).mid().table(), (rows * difference * columns).mid().table()
+        gram = (rows * cov_y * columns).mid().table()
+        gap = (rows * difference * columns).mid().table()
         change, measure = _step(gram, gap, bits)
-        least, best, vain = (measure, rows, 0) if measure < least else (least, best, vain + 1)
+        least, best, vain = (
+            (measure, rows, 0) if measure < least else (least, best, vain + 1)
+        )
         if change is None or vain == 3:
             return best
         rows = (change * rows).mid()
-        if measure < 2.0 ** (-16 - bits / 2):  # the next one would be its square, below rounding
+        if measure < 2.0 ** (
+            -16 - bits / 2
+        ):  # the next one would be its square, below rounding
             return rows
     return best
 
 
-def _step(gram: list[list[arb]], gap: list[list[arb]], bits: int) -> tuple[arb_mat | None, float]:
+def _step(
+    gram: list[list[arb]], gap: list[list[arb]], bits: int
+) -> tuple[arb_mat | None, float]:
     """The matrix to multiply T by, and how far from diagonal it was; None where rounding is all that is left.
 
     T' = (I + C) T clears both off-diagonals to first order where c_ij + c_ji = -E_ij and c_ij g_j + c_ji g_i = -F_ij,
@@ -207,7 +261,8 @@ def _step(gram: list[list[arb]], gap: list[list[arb]], bits: int) -> tuple[arb_m
     size = len(gram)
     gaps = [gap[i][i] for i in range(size)]
     largest = max(abs(one) for one in gaps)
-    tiny, faint = arb(2) ** (8 - bits), largest * arb(2) ** (8 - bits)
+    tiny = arb(2) ** (8 - bits)
+    faint = largest * arb(2) ** (8 - bits)
     change = [[arb(0)] * size for _ in range(size)]
     cluster = list(range(size))
     turns = []
@@ -219,14 +274,17 @@ def _step(gram: list[list[arb]], gap: list[list[arb]], bits: int) -> tuple[arb_m
             left = gap[i][j] - (gaps[i] + gaps[j]) / 2 * across
             change[i][j] = change[j][i] = -across / 2
             if abs(left) <= faint:
-                measure = max(measure, abs(float(across)) if abs(across) > tiny else 0.0)
+                measure = max(
+                    measure, abs(float(across)) if abs(across) > tiny else 0.0
+                )
                 continue
             measure = max(measure, abs(float(across)), abs(float(left / largest)))
             apart = gaps[j] - gaps[i]
             if abs(left) < CLOSE * abs(apart):
                 turns.append((i, j, left / apart))
             elif cluster[i] != cluster[j]:
-                old, new = cluster[i], cluster[j]
+                old = cluster[i]
+                new = cluster[j]
                 cluster = [new if one == old else one for one in cluster]
     for i, j, turn in turns:
         if cluster[i] != cluster[j]:
@@ -236,19 +294,29 @@ def _step(gram: list[list[arb]], gap: list[list[arb]], bits: int) -> tuple[arb_m
         return None, 0.0
     matrix = arb_mat(change)
     for name in {one for one in cluster if cluster.count(one) > 1}:
-        matrix = _turn([i for i in range(size) if cluster[i] == name], gram, gap) * matrix
+        matrix = (
+            _turn([i for i in range(size) if cluster[i] == name], gram, gap) * matrix
+        )
     return matrix.mid(), max(measure, off_unit)
 
 
 def _turn(members: list[int], gram: list[list[arb]], gap: list[list[arb]]) -> arb_mat:
     """The identity, but for the members of a cluster the eigenvectors of their block of N."""
-    size, middle = len(gram), gap[members[0]][members[0]]
+    size = len(gram)
+    middle = gap[members[0]][members[0]]
     block = [
-        [gap[i][j] - (gap[i][i] + gap[j][j]) / 2 * (gram[i][j] - int(i == j)) - middle * int(i == j) for j in members]
+        [
+            gap[i][j]
+            - (gap[i][i] + gap[j][j]) / 2 * (gram[i][j] - int(i == j))
+            - middle * int(i == j)
+            for j in members
+        ]
         for i in members
     ]
     largest = max(abs(entry).mid() for row in block for entry in row)
-    _, axes = np.linalg.eigh(np.array([[float(entry / largest) for entry in row] for row in block]))
+    _, axes = np.linalg.eigh(
+        np.array([[float(entry / largest) for entry in row] for row in block])
+    )
     whole = [[arb(int(i == j)) for j in range(size)] for i in range(size)]
     for a, i in enumerate(members):
         for b, j in enumerate(members):

@@ -27,24 +27,52 @@ def upper_end(sources: Sequence[ExactSource], epsilon: float) -> float:
     columns = []
     for source in sources:
         origin = source.origin
-        if not (isinstance(origin, ExactTerms) and isinstance(origin.variance_gap, np.ndarray)):
+        if not (
+            isinstance(origin, ExactTerms)
+            and isinstance(origin.variance_gap, np.ndarray)
+        ):
             return math.inf
-        gap, number, energy = origin.variance_gap, origin.multiplicity * source.count, origin.energy * source.count
+        gap = origin.variance_gap
+        number = origin.multiplicity * source.count
+        energy = origin.energy * source.count
         if origin.mean_gap is not None:
             energy = origin.mean_gap * origin.mean_gap * number
         logs = number * np.log1p(-gap)
         if source.swapped:  # measured where X is standard
-            gap, energy, logs = -gap / (1 - gap), energy / (1 - gap), -logs
+            logs = -logs
+            energy = energy / (1 - gap)
+            gap = -gap / (1 - gap)
         columns.append((gap, number, energy, logs))
-    gap, number, energy, logs = (np.concatenate(column, axis=-1) for column in zip(*columns))
-    native, curved = compiled_contour(gap, 1), gap != 0
+    gap, number, energy, logs = (
+        np.concatenate(column, axis=-1) for column in zip(*columns)
+    )
+    native = compiled_contour(gap, 1)
+    curved = gap != 0
     if native is None or gap.ndim != 1 or len(gap) >= LONG:
         return math.inf
-    flat, log_ratio = math.fsum(energy[~curved]), math.fsum(logs[curved])
+    flat = math.fsum(energy[~curved])
+    log_ratio = math.fsum(logs[curved])
     limit = max(-float(np.min(gap)), 0.0) * LIMIT_UP
-    rule = (-log_ratio / 2 - epsilon, math.fsum(np.abs(logs[curved])) / 2 + epsilon, flat, 0, 0, 0, limit, AIM)
-    *_, error, total, rounding, level, _ = native.hyperbola((gap[curved], number[curved], energy[curved]), *rule)
-    loose, allowed = error / math.pi + rounding, TIGHT if level > FAINT else 1.0
+    rule = (
+        -log_ratio / 2 - epsilon,
+        math.fsum(np.abs(logs[curved])) / 2 + epsilon,
+        flat,
+        0,
+        0,
+        0,
+        limit,
+        AIM,
+    )
+    *_, error, total, rounding, level, _ = native.hyperbola(
+        (gap[curved], number[curved], energy[curved]), *rule
+    )
+    loose = error / math.pi + rounding
+    if level > FAINT:
+        allowed = TIGHT
+    else:
+        allowed = 1.0
     if not (loose <= allowed * total and epsilon >= 0.0 and level < 700.0):
         return math.inf
-    return float(min(max((total + loose) * math.exp(level) * (1 + 2.0**-48), math.ulp(0.0)), 1.0))
+    return float(
+        min(max((total + loose) * math.exp(level) * (1 + 2.0**-48), math.ulp(0.0)), 1.0)
+    )

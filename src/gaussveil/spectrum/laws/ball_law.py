@@ -43,7 +43,9 @@ class BallLaw(NamedTuple):
         """M(s): of the finite losses."""
         found = acb(0)
         if self.spacing is not None:
-            found += (s * self.losses[0]).exp() * acb_poly(list(self.masses))((s * self.spacing).exp())
+            found += (s * self.losses[0]).exp() * acb_poly(list(self.masses))(
+                (s * self.spacing).exp()
+            )
         else:
             for loss, mass in zip(self.losses, self.masses):
                 found += mass * (s * loss).exp()
@@ -55,8 +57,16 @@ class BallLaw(NamedTuple):
     def finite(self) -> BallLaw:
         """The finite losses, as if these had probability 1."""
         kept = 1 - self.infinity
-        pieces = tuple(piece._replace(weight=piece.weight / kept) for piece in self.pieces)
-        return BallLaw(self.losses, tuple(mass / kept for mass in self.masses), pieces, arb(0), self.spacing)
+        pieces = tuple(
+            piece._replace(weight=piece.weight / kept) for piece in self.pieces
+        )
+        return BallLaw(
+            self.losses,
+            tuple(mass / kept for mass in self.masses),
+            pieces,
+            arb(0),
+            self.spacing,
+        )
 
 
 def law(
@@ -67,5 +77,14 @@ def law(
     spacing: arb | None = None,
 ) -> BallLaw:
     """A law of its columns."""
-    rest = arb(0) if infinity is None else infinity
-    return BallLaw(tuple(losses), tuple(masses), tuple(BallPiece(*piece) for piece in pieces), rest, spacing)
+    if infinity is None:
+        rest = arb(0)
+    else:
+        rest = infinity
+    return BallLaw(
+        tuple(losses),
+        tuple(masses),
+        tuple(BallPiece(*piece) for piece in pieces),
+        rest,
+        spacing,
+    )

@@ -39,7 +39,9 @@ class HasLaw(PrivacyProfile):
 
     def factors(self) -> Factors | None:
         """Itself, unless next to all losses are infinite."""
-        return Factors(laws=((self, 1),)) if max(self.infinity, self.reversed().infinity) < 0.5 else None
+        if max(self.infinity, self.reversed().infinity) < 0.5:
+            return Factors(laws=((self, 1),))
+        return None
 
     def renyi(self, order: Any) -> Any:
         """Renyi divergence of an order above 1, rounded up; from the moments of the law."""
@@ -50,14 +52,22 @@ class HasLaw(PrivacyProfile):
             raise ParameterError("'order' must be > 1. Got a value <= 1, or NaN.")
         if self.infinity > 0.0:
             return np.full(orders.shape, math.inf)[()]
-        law, largest = law_of(self), self.largest_loss
+        law = law_of(self)
+        largest = self.largest_loss
         found = []
         for one in np.ravel(orders).tolist():
             if math.isinf(one):
                 found.append(largest)
                 continue
             log_moment, rounding = law.moments(np.array([one - 1.0 + 0.0j]))
-            found.append(min((float(log_moment[0].real) + float(rounding[0])) / (one - 1.0) * ROUNDED_UP, largest))
+            found.append(
+                min(
+                    (float(log_moment[0].real) + float(rounding[0]))
+                    / (one - 1.0)
+                    * ROUNDED_UP,
+                    largest,
+                )
+            )
         return np.reshape(np.array(found), orders.shape)[()]
 
 
@@ -86,7 +96,11 @@ class FiniteLosses(HasLaw):
         return {"finite": self.base.fold_key()}
 
     def _divergence(self, epsilon: Floats) -> Any:
-        whole = np.asarray(self.base.delta(epsilon)) * (1.0 + self.base.relative_error) * ROUNDED_UP
+        whole = (
+            np.asarray(self.base.delta(epsilon))
+            * (1.0 + self.base.relative_error)
+            * ROUNDED_UP
+        )
         return (whole - self.base.infinity * (1.0 - 1e-12)) / (1.0 - self.base.infinity)
 
     def ball_law(self) -> BallLaw:

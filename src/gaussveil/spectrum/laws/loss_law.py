@@ -43,7 +43,10 @@ class LossLaw(NamedTuple):
         """The law of balls, each rounded to a double."""
         with ctx.workprec(BITS):
             finite = 1 - law.infinity
-            columns = [[float(value) for value in piece[:3]] + [float(piece.weight / finite)] for piece in law.pieces]
+            columns = [
+                [float(value) for value in piece[:3]] + [float(piece.weight / finite)]
+                for piece in law.pieces
+            ]
             return LossLaw(
                 np.array([float(loss) for loss in law.losses]),
                 np.array([float(mass / finite) for mass in law.masses]),
@@ -61,7 +64,10 @@ class LossLaw(NamedTuple):
     def reach(self) -> float:
         """The largest absolute value of a finite loss."""
         return float(
-            max(np.abs(self.losses).max(initial=0.0), (np.abs(self.pieces[0]) + self.pieces[1]).max(initial=0))
+            max(
+                np.abs(self.losses).max(initial=0.0),
+                (np.abs(self.pieces[0]) + self.pieces[1]).max(initial=0),
+            )
         )
 
     def moments(self, orders: Complexes) -> LawMoments:
@@ -70,40 +76,59 @@ class LossLaw(NamedTuple):
         rows = max(1, BLOCK // max(self.losses.size, 1))
         if orders.size <= rows:
             return self._moments(orders)
-        found = [self._moments(orders[start : start + rows]) for start in range(0, orders.size, rows)]
+        found = [
+            self._moments(orders[start : start + rows])
+            for start in range(0, orders.size, rows)
+        ]
         return LawMoments(*(np.concatenate(column) for column in zip(*found)))
 
     def _moments(self, orders: Complexes) -> LawMoments:
         middle, half, tilt, weight = self.pieces
         exponent = np.multiply.outer(orders, self.losses)
-        shift, argument = np.multiply.outer(orders, middle), np.multiply.outer(orders, half) + tilt * half
-        sizes = np.concatenate([exponent.real, shift.real + np.abs(argument.real)], axis=1)
+        shift = np.multiply.outer(orders, middle)
+        argument = np.multiply.outer(orders, half) + tilt * half
+        sizes = np.concatenate(
+            [exponent.real, shift.real + np.abs(argument.real)], axis=1
+        )
         tops = sizes.max(axis=1)
         near = bool(np.all(tops < TILTED))
-        scale = np.zeros((orders.size, 1)) if near else tops[:, None]
-        atoms = self.masses * (exp_less_one(exponent) if near else np.exp(exponent - scale))
+        if near:
+            scale = np.zeros((orders.size, 1))
+        else:
+            scale = tops[:, None]
+        atoms = self.masses * (
+            exp_less_one(exponent) if near else np.exp(exponent - scale)
+        )
         size = self.masses * np.exp(exponent.real - scale)
         inside = weight * scaled_sinhc(argument, shift - scale)
         total = atoms.sum(axis=1) + inside.sum(axis=1)
         if near:
             total = total - float(weight @ scaled_sinhc(tilt * half + 0.0j, 0.0j).real)
         far = 4.0 + 4.0 * np.abs(orders) * self.reach
-        sizes = size.sum(axis=1) + (weight * np.exp(np.abs(argument.real) + shift.real - scale)).sum(axis=1)
+        sizes = size.sum(axis=1) + (
+            weight * np.exp(np.abs(argument.real) + shift.real - scale)
+        ).sum(axis=1)
         moment = np.abs(1.0 + total if near else total)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_moment = (log_one_plus(total) if near else np.log(total)) + scale[:, 0]
-            return LawMoments(log_moment, 4.0 * UNIT * (far * sizes / moment + np.abs(log_moment.real)))
+            return LawMoments(
+                log_moment,
+                4.0 * UNIT * (far * sizes / moment + np.abs(log_moment.real)),
+            )
 
     def cumulant(self, orders: Complexes, count: int) -> LawMoments:
         """The same of many uses; where roundings are as large as the moment, these stand for it."""
         log_moment, rounding = self.moments(orders)
         lost = ~(count * rounding < ALMOST_NONE)
         if lost.any():
-            log_moment, rounding = log_moment.copy(), rounding.copy()
+            log_moment = log_moment.copy()
+            rounding = rounding.copy()
             with np.errstate(divide="ignore", invalid="ignore"):
                 grown = log_moment.real[lost] + np.log1p(rounding[lost])
             most = self.moments(orders[lost].real + 0.0j).log_moment.real
-            log_moment[lost] = np.where(np.isfinite(grown), np.minimum(grown, most), most)
+            log_moment[lost] = np.where(
+                np.isfinite(grown), np.minimum(grown, most), most
+            )
             rounding[lost] = 2.0 / count
         return LawMoments(count * log_moment, count * rounding)
 
@@ -113,7 +138,9 @@ class LossLaw(NamedTuple):
         argument = (order + tilt) * half
         logs = np.concatenate([order * self.losses, order * middle + np.abs(argument)])
         top = float(logs.max())
-        share = np.concatenate([self.masses, weight * decayed_sinhc(argument)]) * np.exp(logs - top)
+        share = np.concatenate(
+            [self.masses, weight * decayed_sinhc(argument)]
+        ) * np.exp(logs - top)
         mean, spread = _inner(argument)
         means = np.concatenate([self.losses, middle + half * mean])
         spreads = np.concatenate([np.zeros(self.losses.size), half * half * spread])
@@ -129,8 +156,12 @@ def scaled_sinhc(argument: Complexes, exponent: Complexes) -> Complexes:
     small = np.abs(argument) < SERIES
     safe = np.where(small, 1.0, argument)
     square = argument * argument
-    series = np.exp(exponent) * (1.0 + square / 6.0 * (1.0 + square / 20.0 * (1.0 + square / 42.0)))
-    return np.where(small, series, 0.5 * (np.exp(exponent + safe) - np.exp(exponent - safe)) / safe)
+    series = np.exp(exponent) * (
+        1.0 + square / 6.0 * (1.0 + square / 20.0 * (1.0 + square / 42.0))
+    )
+    return np.where(
+        small, series, 0.5 * (np.exp(exponent + safe) - np.exp(exponent - safe)) / safe
+    )
 
 
 def decayed_sinhc(argument: Floats) -> Floats:
@@ -138,7 +169,9 @@ def decayed_sinhc(argument: Floats) -> Floats:
     size = np.abs(argument)
     safe = np.where(size < SERIES, 1.0, size)
     series = np.exp(-size) * (1.0 + size**2 / 6.0 * (1.0 + size**2 / 20.0))
-    return np.asarray(np.where(size < SERIES, series, -0.5 * np.expm1(-2.0 * safe) / safe))
+    return np.asarray(
+        np.where(size < SERIES, series, -0.5 * np.expm1(-2.0 * safe) / safe)
+    )
 
 
 def _inner(argument: Floats) -> tuple[Floats, Floats]:
@@ -147,8 +180,14 @@ def _inner(argument: Floats) -> tuple[Floats, Floats]:
     safe = np.where(small, 1.0, argument)
     square = argument * argument
     with np.errstate(over="ignore"):
-        mean = np.where(small, argument / 3.0 * (1.0 - square / 15.0), 1.0 / np.tanh(safe) - 1.0 / safe)
-        spread = np.where(small, (1.0 - square / 5.0) / 3.0, 1.0 / safe**2 - 1.0 / np.sinh(safe) ** 2)
+        mean = np.where(
+            small,
+            argument / 3.0 * (1.0 - square / 15.0),
+            1.0 / np.tanh(safe) - 1.0 / safe,
+        )
+        spread = np.where(
+            small, (1.0 - square / 5.0) / 3.0, 1.0 / safe**2 - 1.0 / np.sinh(safe) ** 2
+        )
     return np.asarray(mean), np.asarray(spread)
 
 

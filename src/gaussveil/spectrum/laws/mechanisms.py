@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from gaussveil.spectrum.laws.ball_law import BallLaw
 
 SMALLEST_EPSILON = 1e-9
-REACH = 16.0  # deviations of discrete noise whose values are told apart: e^-128 is beyond
+REACH = (
+    16.0  # deviations of discrete noise whose values are told apart: e^-128 is beyond
+)
 MOST_ATOMS = 2000  # of a law that the contour takes
 
 
@@ -39,7 +41,11 @@ class Exponential(HasLaw):
     _epsilon: float
 
     def __init__(self, epsilon: float) -> None:
-        store(self, "_epsilon", number("epsilon", epsilon, low=SMALLEST_EPSILON, high=LARGEST_EPSILON))
+        store(
+            self,
+            "_epsilon",
+            number("epsilon", epsilon, low=SMALLEST_EPSILON, high=LARGEST_EPSILON),
+        )
 
     @property
     def largest_loss(self) -> float:
@@ -47,12 +53,16 @@ class Exponential(HasLaw):
         return self._epsilon
 
     def _divergence(self, epsilon: Floats) -> Any:
-        return np.expm1(np.minimum(epsilon - self._epsilon, 0.0) / 2.0) ** 2 / -math.expm1(-self._epsilon)
+        return np.expm1(
+            np.minimum(epsilon - self._epsilon, 0.0) / 2.0
+        ) ** 2 / -math.expm1(-self._epsilon)
 
     def _in_balls(self, epsilon: arb) -> arb:
         from flint import arb
 
-        return ((epsilon - self._epsilon) / 2).expm1() ** 2 / -(-arb(self._epsilon)).expm1()
+        return ((epsilon - self._epsilon) / 2).expm1() ** 2 / -(
+            -arb(self._epsilon)
+        ).expm1()
 
     def ball_law(self) -> BallLaw:
         """One piece, and no atoms."""
@@ -61,7 +71,11 @@ class Exponential(HasLaw):
         from gaussveil.spectrum.laws.ball_law import BallLaw, BallPiece
 
         width = arb(self._epsilon)
-        return BallLaw((), (), (BallPiece(arb(0), width, arb(0.5), width / (2 * (width / 2).sinh())),))
+        return BallLaw(
+            (),
+            (),
+            (BallPiece(arb(0), width, arb(0.5), width / (2 * (width / 2).sinh())),),
+        )
 
 
 @dataclass(frozen=True)
@@ -100,11 +114,18 @@ class DiscreteGaussian(HasLaw):
     @property
     def largest_loss(self) -> float:
         """At the last value."""
-        return self.shift * (self.shift + 2.0 * self.reach) / (2.0 * self.sigma**2) * (1.0 + 8.0 * UNIT)
+        return (
+            self.shift
+            * (self.shift + 2.0 * self.reach)
+            / (2.0 * self.sigma**2)
+            * (1.0 + 8.0 * UNIT)
+        )
 
     def factors(self) -> Factors | None:
         """Itself, unless it has too many atoms."""
-        return super().factors() if 2 * self.reach < MOST_ATOMS else None
+        if 2 * self.reach < MOST_ATOMS:
+            return super().factors()
+        return None
 
     @property
     def finite(self) -> HasLaw:
@@ -119,14 +140,22 @@ class DiscreteGaussian(HasLaw):
         mass /= mass.sum()
         losses = self.shift * (self.shift + 2.0 * noise) / (2.0 * self.sigma**2)
         other = mass * np.exp(-losses)
-        return losses, np.append(np.cumsum(mass[::-1])[::-1], 0.0), np.append(np.cumsum(other[::-1])[::-1], 0.0)
+        return (
+            losses,
+            np.append(np.cumsum(mass[::-1])[::-1], 0.0),
+            np.append(np.cumsum(other[::-1])[::-1], 0.0),
+        )
 
     def _divergence(self, epsilon: Floats) -> Any:
         losses, above, other = self._sums
         place = np.searchsorted(losses, epsilon)
         ratio = np.exp(np.minimum(epsilon, 700.0))
         rounding = (16.0 + 4.0 * losses.size + 8.0 * float(np.abs(losses).max())) * UNIT
-        return np.maximum(above[place] - ratio * other[place], 0.0) + rounding * above[place] + 2.0 * self.infinity
+        return (
+            np.maximum(above[place] - ratio * other[place], 0.0)
+            + rounding * above[place]
+            + 2.0 * self.infinity
+        )
 
     def _in_balls(self, epsilon: arb) -> arb:
         law = self.ball_law()
@@ -145,7 +174,8 @@ class DiscreteGaussian(HasLaw):
         half = 1 / (2 * arb(self.sigma) ** 2)
         noise = range(-self.reach, self.reach + 1)
         sizes = [(-half * i * i).exp() for i in noise]
-        whole, rest = sum(sizes, arb(0)), arb(self.infinity)
+        whole = sum(sizes, arb(0))
+        rest = arb(self.infinity)
         masses = [size / whole for size in sizes]
         masses[0] += rest
         losses = tuple(half * self.shift * (self.shift + 2 * i) for i in noise)

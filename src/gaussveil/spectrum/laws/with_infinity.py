@@ -26,7 +26,9 @@ SLACK = 2.0**-48  # relative error of what doubles make of two probabilities
 class WithInfinity(PrivacyCurve):
     """delta = 1 - F + F delta'(epsilon): F the probability that all of the laws' losses are finite, delta' then."""
 
-    def __init__(self, finite: PrivacyCurve, laws: Sequence[tuple[HasLaw, int]]) -> None:
+    def __init__(
+        self, finite: PrivacyCurve, laws: Sequence[tuple[HasLaw, int]]
+    ) -> None:
         self.finite, self.laws = finite, tuple(laws)
 
     def _brief(self) -> dict[str, str]:
@@ -61,7 +63,14 @@ class WithInfinity(PrivacyCurve):
         """What an account keeps of steps and pairs, and the laws."""
         factors = self.factors()
         parts = [*factors.gaussians, *factors.steps]
-        return (*((kept, n * count) for curve, count in parts for kept, n in curve.charged()), *self.laws)
+        return (
+            *(
+                (kept, n * count)
+                for curve, count in parts
+                for kept, n in curve.charged()
+            ),
+            *self.laws,
+        )
 
     def affordable_nodes(self, work: float) -> float:
         """As many as of the finite losses."""
@@ -80,8 +89,15 @@ class WithInfinity(PrivacyCurve):
     def epsilon(self, delta: ArrayLike) -> Any:
         """Smallest epsilon with `delta(epsilon) <= delta`, from the private side; infinity where there is none."""
         asked = probability_array("delta", delta, np.zeros(()))
-        left = (asked * (1.0 - SLACK) - self.infinity * (1.0 + SLACK)) / math.exp(self._log_finite) * (1.0 - SLACK)
-        found = [math.inf if one < 0.0 else float(self.finite.epsilon(min(one, 1.0))) for one in np.ravel(left)]
+        left = (
+            (asked * (1.0 - SLACK) - self.infinity * (1.0 + SLACK))
+            / math.exp(self._log_finite)
+            * (1.0 - SLACK)
+        )
+        found = [
+            math.inf if one < 0.0 else float(self.finite.epsilon(min(one, 1.0)))
+            for one in np.ravel(left)
+        ]
         return np.reshape(np.array(found), asked.shape)[()]
 
     def renyi(self, order: Any) -> Any:
@@ -93,7 +109,9 @@ class WithInfinity(PrivacyCurve):
     def enclose(self, epsilon: ArrayLike) -> Enclosure:
         """Ends of delta, as well proven as those of the finite losses."""
         levels = epsilon_array(epsilon, np.zeros(()))
-        return stacked([self._enclosed(float(level)) for level in np.ravel(levels)], levels.shape)
+        return stacked(
+            [self._enclosed(float(level)) for level in np.ravel(levels)], levels.shape
+        )
 
     def _enclosed(self, epsilon: float) -> Enclosure:
         found = self.finite.enclose(epsilon)
@@ -102,8 +120,16 @@ class WithInfinity(PrivacyCurve):
             for law, count in self.laws:
                 kept *= (1 - law.ball_law().infinity) ** count
             lower = 1 - kept + kept * arb(float(found.lower))
-            for law, count in self.laws:  # what is charged there is not the mechanisms' own
+            for (
+                law,
+                count,
+            ) in self.laws:  # what is charged there is not the mechanisms' own
                 lower -= count * arb(law.rounded_by) * (1 + arb(epsilon).exp())
             upper = 1 - kept + kept * arb(float(found.upper))
-            ends = math.nextafter(float(lower.lower()), 0.0), math.nextafter(float(upper.upper()), 1.0)
-        return Enclosure.of(max(ends[0], 0.0), min(ends[1], 1.0), proven=bool(found.proven))
+            ends = (
+                math.nextafter(float(lower.lower()), 0.0),
+                math.nextafter(float(upper.upper()), 1.0),
+            )
+        return Enclosure.of(
+            max(ends[0], 0.0), min(ends[1], 1.0), proven=bool(found.proven)
+        )

@@ -35,12 +35,15 @@ def _library() -> ctypes.CDLL:
         raise ImportError(f"the compiled kernel is not at hand: {missing}") from None
     library.gaussveil_revision.restype = ctypes.c_char_p
     if library.gaussveil_revision().decode() != revision():
-        raise ImportError("the compiled kernel was built from other sources; `make native` builds it anew")
+        raise ImportError(
+            "the compiled kernel was built from other sources; `make native` builds it anew"
+        )
     return library
 
 
 _LIBRARY = _library()
-_STEP_NUMBERS, _NO_ORDERS = frozenset(source.STEP_NUMBERS), np.zeros(0)
+_STEP_NUMBERS = frozenset(source.STEP_NUMBERS)
+_NO_ORDERS = np.zeros(0)
 
 
 def log_hockey_stick(terms: Terms, threshold: Array) -> Array:
@@ -54,13 +57,21 @@ def integrate(terms: Terms, threshold: Array, region: Region) -> Array:
     return _integrals(terms, threshold, True, pole, region.direction)
 
 
-def _integrals(terms: Terms, threshold: Array, tail: bool, pole: float, direction: float) -> Array:
+def _integrals(
+    terms: Terms, threshold: Array, tail: bool, pole: float, direction: float
+) -> Array:
     found = np.empty((3, threshold.shape[0]))
     columns = [np.ascontiguousarray(column) for column in (*terms.columns(), threshold)]
     rows, count = columns[0].shape
     *inputs, first = _places(*columns, found)
-    outputs, steps = range(first, first + found.nbytes, found.strides[0]), count if rows > 1 else 0
-    job = Integrals(*inputs, *outputs, threshold.shape[0], steps, count, tail, pole, direction)
+    outputs = range(first, first + found.nbytes, found.strides[0])
+    if rows > 1:
+        steps = count
+    else:
+        steps = 0
+    job = Integrals(
+        *inputs, *outputs, threshold.shape[0], steps, count, tail, pole, direction
+    )
     _run(_LIBRARY.gaussveil_integrals, job)
     return found
 
@@ -70,7 +81,10 @@ def moments(terms: Terms, threshold: Array, parts: int) -> list[Array]:
     columns = [np.ascontiguousarray(column) for column in (*terms.columns(), threshold)]
     rows, count = columns[0].shape
     size = count // parts
-    found = [np.empty(shape) for shape in ((rows,), (rows, count), *[(rows, parts, size, size)] * 2)]
+    found = [
+        np.empty(shape)
+        for shape in ((rows,), (rows, count), *[(rows, parts, size, size)] * 2)
+    ]
     settled = np.empty(rows, dtype=np.bool_)
     job = GradientIntegrals(*_places(*columns, *found, settled), rows, count, parts)
     _run(_LIBRARY.gaussveil_moments, job)
@@ -81,7 +95,8 @@ def reduce_rows(*matrices: Array) -> tuple[Array, Array, Array, Array]:
     """Variance gaps, logs of variance ratios, mean gaps, and a mask of the rows that this reduction leaves alone."""
     inputs = [np.ascontiguousarray(matrix) for matrix in matrices]
     rows, size = inputs[0].shape
-    found, left = np.empty((3, rows, size)), np.empty(rows, dtype=np.bool_)
+    found = np.empty((3, rows, size))
+    left = np.empty(rows, dtype=np.bool_)
     *places, first, last = _places(*inputs, found, left)
     outputs = range(first, first + found.nbytes, found.strides[0])
     _run(_LIBRARY.gaussveil_reductions, Reductions(*places, *outputs, last, rows, size))
@@ -90,7 +105,8 @@ def reduce_rows(*matrices: Array) -> tuple[Array, Array, Array, Array]:
 
 def hyperbola(columns: tuple[Array, Array, Array], *numbers: float) -> list[float]:
     """A trapezoid rule: b, rho, angle, half its strip, step, last node, error; its sum, rounding, level (proofs.h)."""
-    inputs, found = [np.ascontiguousarray(column) for column in columns], np.empty(11)
+    inputs = [np.ascontiguousarray(column) for column in columns]
+    found = np.empty(11)
     job = Hyperbolas(*_places(*inputs, found), len(inputs[0]), *numbers)
     _run(_LIBRARY.gaussveil_hyperbola, job)
     return found.tolist()
@@ -101,26 +117,45 @@ def diagonalise(*columns: Array) -> Array:
     inputs = [np.ascontiguousarray(column) for column in columns]
     pairs, size = inputs[0].shape
     found = np.empty((pairs, 6 * size + 2))
-    _run(_LIBRARY.gaussveil_diagonalisers, Diagonalisers(*_places(*inputs, found), pairs, size))
+    _run(
+        _LIBRARY.gaussveil_diagonalisers,
+        Diagonalisers(*_places(*inputs, found), pairs, size),
+    )
     return found
 
 
 def step_sums(
-    entry: str, points: Array, count: int, rows: int, *, orders: Array = _NO_ORDERS, **numbers: float
+    entry: str,
+    points: Array,
+    count: int,
+    rows: int,
+    *,
+    orders: Array = _NO_ORDERS,
+    **numbers: float,
 ) -> Array:
     """Rows of numbers that an entry of steps.h finds from rows of points, orders, and numbers by their names."""
     if not numbers.keys() <= _STEP_NUMBERS:
         raise TypeError(f"steps.h knows no {sorted(numbers.keys() - _STEP_NUMBERS)}")
-    points, orders, found = np.ascontiguousarray(points), np.ascontiguousarray(orders), np.empty((rows, count))
-    job = source.StepSums(*_places(points, orders, found), *points.shape, count, **numbers)
+    points = np.ascontiguousarray(points)
+    orders = np.ascontiguousarray(orders)
+    found = np.empty((rows, count))
+    job = source.StepSums(
+        *_places(points, orders, found), *points.shape, count, **numbers
+    )
     _run(_LIBRARY[f"gaussveil_{entry}"], job)
     return found
 
 
 def _places(*arrays: Array) -> list[int]:
     """Where arrays lie in memory, told faster than by their `ctypes`; a buffer must not be read-only or empty."""
-    held, place = ctypes.c_char.from_buffer, ctypes.addressof
-    return [place(held(a)) if a.flags.writeable and a.size else a.__array_interface__["data"][0] for a in arrays]
+    held = ctypes.c_char.from_buffer
+    place = ctypes.addressof
+    return [
+        place(held(a))
+        if a.flags.writeable and a.size
+        else a.__array_interface__["data"][0]
+        for a in arrays
+    ]
 
 
 def _run(entry: ctypes._FuncPointer, job: ctypes.Structure) -> None:

@@ -24,9 +24,17 @@ from gaussveil.typing import Array
 
 MOST_TERMS = 64  # of one loss, whose terms a thread keeps to itself
 MOST_DIMENSIONS = 32  # of one pair of matrices, likewise
-CAPACITIES = (8, 16, 32, 64)  # what is compiled for: a program for each would be too many to wait for
+CAPACITIES = (
+    8,
+    16,
+    32,
+    64,
+)  # what is compiled for: a program for each would be too many to wait for
 THREADS = 128
-CAPABILITY = (75, 76)  # the driver's numbers for the two parts of the compute capability
+CAPABILITY = (
+    75,
+    76,
+)  # the driver's numbers for the two parts of the compute capability
 
 
 def _loaded(names: Iterable[str | Path]) -> ctypes.CDLL:
@@ -65,11 +73,15 @@ def _attribute(number: int, device: int) -> int:
 @cache
 def _entry(name: str, capacity: int, device: int) -> ctypes.c_void_p:
     """An entry point compiled for at most so many terms and this device."""
-    context, module, entry = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    context = ctypes.c_void_p()
+    module = ctypes.c_void_p()
+    entry = ctypes.c_void_p()
     _done(_DRIVER.cuInit(0))
     _done(_DRIVER.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
     _done(_DRIVER.cuCtxSetCurrent(context))
-    image = _compiled(capacity, "".join(str(_attribute(number, device)) for number in CAPABILITY))
+    image = _compiled(
+        capacity, "".join(str(_attribute(number, device)) for number in CAPABILITY)
+    )
     _done(_DRIVER.cuModuleLoadData(ctypes.byref(module), image))
     _done(_DRIVER.cuModuleGetFunction(ctypes.byref(entry), module, name.encode()))
     return entry
@@ -77,15 +89,26 @@ def _entry(name: str, capacity: int, device: int) -> ctypes.c_void_p:
 
 @cache
 def _compiled(capacity: int, capability: str) -> bytes:
-    program, size = ctypes.c_void_p(), ctypes.c_size_t()
-    options = [f"--gpu-architecture=sm_{capability}", "--fmad=false", f"-DMOST_TERMS={capacity}"]
-    _done(_COMPILER.nvrtcCreateProgram(ctypes.byref(program), source().encode(), b"kernel.cu", 0, None, None))
+    program = ctypes.c_void_p()
+    size = ctypes.c_size_t()
+    options = [
+        f"--gpu-architecture=sm_{capability}",
+        "--fmad=false",
+        f"-DMOST_TERMS={capacity}",
+    ]
+    _done(
+        _COMPILER.nvrtcCreateProgram(
+            ctypes.byref(program), source().encode(), b"kernel.cu", 0, None, None
+        )
+    )
     given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     if _COMPILER.nvrtcCompileProgram(program, len(options), given):
         _done(_COMPILER.nvrtcGetProgramLogSize(program, ctypes.byref(size)))
         log = ctypes.create_string_buffer(size.value)
         _done(_COMPILER.nvrtcGetProgramLog(program, log))
-        raise RuntimeError(f"the kernel does not compile for this GPU: {log.value.decode()}")
+        raise RuntimeError(
+            f"the kernel does not compile for this GPU: {log.value.decode()}"
+        )
     _done(_COMPILER.nvrtcGetCUBINSize(program, ctypes.byref(size)))
     image = ctypes.create_string_buffer(size.value)
     _done(_COMPILER.nvrtcGetCUBIN(program, image))
@@ -98,23 +121,37 @@ def _run(name: str, terms: int, job: ctypes.Structure, rows: int, like: Array) -
     device, stream = _place(like)
     arguments = (ctypes.c_void_p * 1)(ctypes.addressof(job))
     grid = (-(-rows // THREADS), 1, 1)
-    entry = _entry(name, next(capacity for capacity in CAPACITIES if terms <= capacity), device)
-    _done(_DRIVER.cuLaunchKernel(entry, *grid, THREADS, 1, 1, 0, ctypes.c_void_p(stream), arguments, None))
+    entry = _entry(
+        name, next(capacity for capacity in CAPACITIES if terms <= capacity), device
+    )
+    _done(
+        _DRIVER.cuLaunchKernel(
+            entry, *grid, THREADS, 1, 1, 0, ctypes.c_void_p(stream), arguments, None
+        )
+    )
 
 
 def _place(array: Any) -> tuple[int, int]:
     if is_torch_array(array):
-        return array.device.index, sys.modules["torch"].cuda.current_stream(array.device).cuda_stream
+        return array.device.index, sys.modules["torch"].cuda.current_stream(
+            array.device
+        ).cuda_stream
     return array.device.id, sys.modules["cupy"].cuda.get_current_stream().ptr
 
 
 def _address(array: Any) -> int:
-    address: int = array.data_ptr() if is_torch_array(array) else array.data.ptr
+    address: int
+    if is_torch_array(array):
+        address = array.data_ptr()
+    else:
+        address = array.data.ptr
     return address
 
 
 def _contiguous(array: Any) -> Array:
-    return array.contiguous() if is_torch_array(array) else array_namespace(array).asarray(array, order="C")
+    if is_torch_array(array):
+        return array.contiguous()
+    return array_namespace(array).asarray(array, order="C")
 
 
 def log_hockey_stick(terms: Terms, threshold: Array) -> tuple[Array, ...]:
@@ -128,7 +165,9 @@ def integrate(terms: Terms, threshold: Array, region: Region) -> tuple[Array, ..
     return _integrals(terms, threshold, True, pole, region.direction)
 
 
-def _integrals(terms: Terms, threshold: Array, tail: bool, pole: float, direction: float) -> tuple[Array, ...]:
+def _integrals(
+    terms: Terms, threshold: Array, tail: bool, pole: float, direction: float
+) -> tuple[Array, ...]:
     xp = array_namespace(threshold)
     columns = [_contiguous(column) for column in (*terms.columns(), threshold)]
     found = tuple(xp.empty_like(columns[-1]) for _ in range(3))
@@ -148,6 +187,10 @@ def reduce_rows(*matrices: Array) -> tuple[Array, Array, Array, Array]:
     rows, size = inputs[0].shape
     gap, log_ratio, mean_gap = (xp.empty_like(inputs[0]) for _ in range(3))
     left = xp.empty((rows,), dtype=xp.bool, device=inputs[0].device)
-    job = Reductions(*(_address(array) for array in (*inputs, gap, log_ratio, mean_gap, left)), rows, size)
+    job = Reductions(
+        *(_address(array) for array in (*inputs, gap, log_ratio, mean_gap, left)),
+        rows,
+        size,
+    )
     _run("reductions", size, job, rows, inputs[0])
     return gap, log_ratio, mean_gap, left

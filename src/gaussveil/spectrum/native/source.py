@@ -16,7 +16,9 @@ def source() -> str:
     """kernel.c with what it includes in its place."""
     found = (FOLDER / "kernel.c").read_text(encoding="utf-8")
     for name in ("formulas.h", "proofs.h", "steps.h"):
-        found = found.replace(f'#include "{name}"', (FOLDER / name).read_text(encoding="utf-8"))
+        found = found.replace(
+            f'#include "{name}"', (FOLDER / name).read_text(encoding="utf-8")
+        )
     return found
 
 
@@ -29,7 +31,10 @@ class Integrals(ctypes.Structure):
     """A batch of integrals as kernel.c reads it."""
 
     _fields_: ClassVar = [
-        *((name, ctypes.c_void_p) for name in ("gap", "log_ratio", "multiplicity", "energy", "threshold")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("gap", "log_ratio", "multiplicity", "energy", "threshold")
+        ),
         *((name, ctypes.c_void_p) for name in ("log_value", "slope", "log_error")),
         *((name, ctypes.c_longlong) for name in ("rows", "stride")),
         *((name, ctypes.c_int) for name in ("terms", "tail")),
@@ -41,8 +46,14 @@ class GradientIntegrals(ctypes.Structure):
     """A batch of integrals for gradients as kernel.c reads it."""
 
     _fields_: ClassVar = [
-        *((name, ctypes.c_void_p) for name in ("gap", "log_ratio", "multiplicity", "energy", "threshold")),
-        *((name, ctypes.c_void_p) for name in ("log_value", "first", "plain", "tilted", "settled")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("gap", "log_ratio", "multiplicity", "energy", "threshold")
+        ),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("log_value", "first", "plain", "tilted", "settled")
+        ),
         ("rows", ctypes.c_longlong),
         *((name, ctypes.c_int) for name in ("terms", "parts")),
     ]
@@ -65,7 +76,19 @@ class Hyperbolas(ctypes.Structure):
     _fields_: ClassVar = [
         *((name, ctypes.c_void_p) for name in ("gap", "number", "shift", "found")),
         ("terms", ctypes.c_longlong),
-        *((name, ctypes.c_double) for name in ("slope", "size", "flat", "level", "c", "width", "limit", "goal")),
+        *(
+            (name, ctypes.c_double)
+            for name in (
+                "slope",
+                "size",
+                "flat",
+                "level",
+                "c",
+                "width",
+                "limit",
+                "goal",
+            )
+        ),
     ]
 
 
@@ -73,14 +96,39 @@ class Diagonalisers(ctypes.Structure):
     """Pairs of matrices with a first guess of what makes both diagonal, as proofs.h reads it."""
 
     _fields_: ClassVar = [
-        *((name, ctypes.c_void_p) for name in ("mean_x", "cov_x", "mean_y", "cov_y", "scale", "rows", "found")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("mean_x", "cov_x", "mean_y", "cov_y", "scale", "rows", "found")
+        ),
         *((name, ctypes.c_longlong) for name in ("pairs", "size")),
     ]
 
 
 STEP_NUMBERS = (
-    *("noise", "rate", "replace", "backward", "log_rest", "knee", "edge", "cap", "first", "order"),
-    *("low_cap", "tilt", "missing", "between", "peak", "epsilon", "log_delta", "steps", "digits", "ending"),
+    *(
+        "noise",
+        "rate",
+        "replace",
+        "backward",
+        "log_rest",
+        "knee",
+        "edge",
+        "cap",
+        "first",
+        "order",
+    ),
+    *(
+        "low_cap",
+        "tilt",
+        "missing",
+        "between",
+        "peak",
+        "epsilon",
+        "log_delta",
+        "steps",
+        "digits",
+        "ending",
+    ),
     *("negligible", "start", "reach"),
 )
 

@@ -17,15 +17,23 @@ import scipy
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR, UNIT
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
 from gaussveil.spectrum.discrete.masses import LossMasses
-from gaussveil.spectrum.discrete.tilted_convolution import Plan, _chernoff, tilted_convolution
+from gaussveil.spectrum.discrete.tilted_convolution import (
+    Plan,
+    _chernoff,
+    tilted_convolution,
+)
 from gaussveil.spectrum.gaussian_facts import FAINTER
 from gaussveil.spectrum.named_profile import PrivacyProfile, integer, number, store
 from gaussveil.spectrum.pair import GaussianPair
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.typing import Floats
 
-CELLS, SKETCH = 2**15, 2048  # of the grid, and of the one on which windows and orders are chosen
-REACH, SPREAD = 14.5, 1.0  # deviations beyond which outputs are charged to delta; width of epsilons that share a grid
+# of the grid, and of the one on which windows and orders are chosen
+CELLS = 2**15
+SKETCH = 2048
+# deviations beyond which outputs are charged to delta; width of epsilons that share a grid
+REACH = 14.5
+SPREAD = 1.0
 ROUNDING = 1e-12  # of a mass
 LITTLE = 0.3  # noise multiplier below which losses are too large for a grid, and random steps hide little
 
@@ -46,7 +54,11 @@ class RandomAllocation(PrivacyProfile):
     backward: bool = False
 
     def __post_init__(self) -> None:
-        store(self, "noise_multiplier", number("noise_multiplier", self.noise_multiplier, low=0.05, high=1e3))
+        store(
+            self,
+            "noise_multiplier",
+            number("noise_multiplier", self.noise_multiplier, low=0.05, high=1e3),
+        )
         store(self, "takes", integer("takes", self.takes, low=1))
         store(self, "steps", integer("steps", self.steps, low=self.takes))
 
@@ -76,96 +88,209 @@ class RandomAllocation(PrivacyProfile):
 
     def lower(self, epsilon: float, count: int = 1) -> float:
         """A lower end of delta of `count` passes: of tests of the sum of all outputs, or of the largest of them."""
-        sigma, steps, takes = self.noise_multiplier, self.steps * count, self.takes * count
-        shift, ratio = takes / (math.sqrt(steps) * sigma), math.exp(min(epsilon, 600.0))
+        sigma = self.noise_multiplier
+        steps = self.steps * count
+        takes = self.takes * count
+        shift = takes / (math.sqrt(steps) * sigma)
+        ratio = math.exp(min(epsilon, 600.0))
         z = np.linspace(0.0, 30.0 + 1.0 / sigma, 600)
-        plain, moved = scipy.special.log_ndtr(z), scipy.special.log_ndtr(z - 1.0 / sigma)
-        ahead, behind = np.expm1(takes * moved + (steps - takes) * plain), np.expm1(steps * plain)
-        largest = np.max(ratio * (1.0 + ROUNDING) * behind - (1.0 - ROUNDING) * ahead) if not self.backward else 0.0
-        summed = GaussianPair.mean_shift(shift * (1.0 - 4.0 * UNIT)).enclose(epsilon).lower
+        plain = scipy.special.log_ndtr(z)
+        moved = scipy.special.log_ndtr(z - 1.0 / sigma)
+        ahead = np.expm1(takes * moved + (steps - takes) * plain)
+        behind = np.expm1(steps * plain)
+        if not self.backward:
+            largest = np.max(
+                ratio * (1.0 + ROUNDING) * behind - (1.0 - ROUNDING) * ahead
+            )
+        else:
+            largest = 0.0
+        summed = (
+            GaussianPair.mean_shift(shift * (1.0 - 4.0 * UNIT)).enclose(epsilon).lower
+        )
         return max(float(largest), float(np.max(summed)))
 
     def _divergence(self, epsilon: Floats) -> Any:
         if self.takes > 1:
             curve = _blocks(replace(self, backward=False))
             return (curve.reversed() if self.backward else curve).delta(epsilon)
-        levels, order = np.ravel(epsilon) * (1.0 - 4.0 * UNIT), np.argsort(np.ravel(epsilon))
+        levels = np.ravel(epsilon) * (1.0 - 4.0 * UNIT)
+        order = np.argsort(np.ravel(epsilon))
         found = np.ones(levels.size)
         while order.size:
-            near = int(np.searchsorted(levels[order], levels[order[0]] + SPREAD, side="right"))
+            near = int(
+                np.searchsorted(levels[order], levels[order[0]] + SPREAD, side="right")
+            )
             found[order[:near]] = _upper(self, levels[order[:near]])
             order = order[near:]
-        known = GaussianPair.mean_shift(1.0 / self.noise_multiplier * (1.0 + 8.0 * UNIT)).delta(levels)  # of the step
-        return np.reshape(np.minimum(found, known * (1.0 + LOSS_RELATIVE_ERROR) + 1e-300), np.shape(epsilon))
+        known = GaussianPair.mean_shift(
+            1.0 / self.noise_multiplier * (1.0 + 8.0 * UNIT)
+        ).delta(levels)  # of the step
+        return np.reshape(
+            np.minimum(found, known * (1.0 + LOSS_RELATIVE_ERROR) + 1e-300),
+            np.shape(epsilon),
+        )
 
 
 @lru_cache(maxsize=16)
 def _blocks(law: RandomAllocation) -> PrivacyCurve:
     """One allocation in each of `takes` blocks of steps; with little noise as if steps were known, which is more."""
     if law.noise_multiplier < LITTLE:
-        return GaussianPair.mean_shift(math.sqrt(law.takes) / law.noise_multiplier * (1.0 + 8.0 * UNIT))
-    return compose_pessimistic([replace(law, steps=law.steps // law.takes, takes=1)], [law.takes])
+        return GaussianPair.mean_shift(
+            math.sqrt(law.takes) / law.noise_multiplier * (1.0 + 8.0 * UNIT)
+        )
+    return compose_pessimistic(
+        [replace(law, steps=law.steps // law.takes, takes=1)], [law.takes]
+    )
 
 
 def _upper(law: RandomAllocation, epsilon: Floats) -> Floats:
     """Upper ends of delta at increasing epsilons not far apart."""
-    steps, sigma, sign = law.steps, law.noise_multiplier, -1.0 if law.backward else 1.0
+    steps = law.steps
+    sigma = law.noise_multiplier
+    if law.backward:
+        sign = -1.0
+    else:
+        sign = 1.0
     threshold = np.exp(np.clip(sign * epsilon, -690.0, 690.0))  # of R
     far = min(REACH / sigma + 0.5 / sigma**2, 690.0)
-    high = min(max(2.0 * steps * float(threshold.max()), 4.0 * math.exp(-far)), math.exp(far))
-    low = math.exp(-far) if math.exp(-far) > 1e-3 * high else 0.0
-    plan = Plan.of([(_chords(sigma, low, high, (high - low) / SKETCH, sign), steps)], 1e-60)
+    high = min(
+        max(2.0 * steps * float(threshold.max()), 4.0 * math.exp(-far)), math.exp(far)
+    )
+    if math.exp(-far) > 1e-3 * high:
+        low = math.exp(-far)
+    else:
+        low = 0.0
+    plan = Plan.of(
+        [(_chords(sigma, low, high, (high - low) / SKETCH, sign), steps)], 1e-60
+    )
     place = sign * steps * threshold
-    nearest, best = float(place.min()), np.full(place.size, np.inf)
-    bottom = min(plan.bottom, nearest)  # sums above any place must lie in the window; those below it only add
-    masses = _chords(sigma, low, high, interval := max(plan.top - bottom, high - low) / CELLS, sign)
+    nearest = float(place.min())
+    best = np.full(place.size, np.inf)
+    bottom = min(
+        plan.bottom, nearest
+    )  # sums above any place must lie in the window; those below it only add
+    masses = _chords(
+        sigma, low, high, interval := max(plan.top - bottom, high - low) / CELLS, sign
+    )
     first = math.floor(bottom / interval) - 1
-    size = int(scipy.fft.next_fast_len(max(math.ceil(plan.top / interval) - first, 0) + 4, real=True))
-    values, ended = interval * np.arange(first, first + size), interval * (first + size - 1)
+    size = int(
+        scipy.fft.next_fast_len(
+            max(math.ceil(plan.top / interval) - first, 0) + 4, real=True
+        )
+    )
+    values = interval * np.arange(first, first + size)
+    ended = interval * (first + size - 1)
     # Beyond the window: at most the largest (x - place) e^(-order (x - ended)), times the moment.
     beyond = np.maximum(ended - place, 1.0 / plan.top_order) / steps
     beyond = beyond * _chernoff([(masses, steps)], plan.top_order, ended)
-    start = np.clip(np.floor(place / interval) + 1 - first, 0, size - 1).astype(np.int64)
-    spots = [int(np.argmax(np.append(plan.means[:-1] >= place[at], True))) for at in (0, -1)]
-    for order in {float(plan.orders[max(spot - back, 0)]) for spot in spots for back in (0, 2)}:
-        tilted, error, log_scale, slack = tilted_convolution([(masses, steps)], order, size)
-        mass = np.maximum(np.roll(tilted, -(first % size)), 0.0) * np.exp(np.minimum(order * (nearest - values), 0.0))
+    start = np.clip(np.floor(place / interval) + 1 - first, 0, size - 1).astype(
+        np.int64
+    )
+    spots = [
+        int(np.argmax(np.append(plan.means[:-1] >= place[at], True))) for at in (0, -1)
+    ]
+    for order in {
+        float(plan.orders[max(spot - back, 0)]) for spot in spots for back in (0, 2)
+    }:
+        tilted, error, log_scale, slack = tilted_convolution(
+            [(masses, steps)], order, size
+        )
+        mass = np.maximum(np.roll(tilted, -(first % size)), 0.0) * np.exp(
+            np.minimum(order * (nearest - values), 0.0)
+        )
         above = np.cumsum(mass[::-1])[::-1]
         sums = np.append(np.cumsum(above[::-1])[::-1], 0.0)
         over = np.maximum(values[start] - place, 0.0) + 8.0 * UNIT * np.abs(place)
         series = 2.0 / (-math.expm1(-2.0 * order * interval)) ** 3
-        charged = 1.001 * error * interval * math.sqrt(min(series, size**3.0)) * np.exp(order * (nearest - place))
-        scale = math.exp(min(log_scale + slack - order * nearest, 600.0)) * (1.0 + 16.0 * size * UNIT) / steps
-        best = np.minimum(best, (interval * sums[start + 1] + over * above[start] + charged) * scale + beyond)
-    return np.minimum((best / threshold if law.backward else best) + 1e-290 + _cut_off(law, masses, threshold), 1.0)
+        charged = (
+            1.001
+            * error
+            * interval
+            * math.sqrt(min(series, size**3.0))
+            * np.exp(order * (nearest - place))
+        )
+        scale = (
+            math.exp(min(log_scale + slack - order * nearest, 600.0))
+            * (1.0 + 16.0 * size * UNIT)
+            / steps
+        )
+        best = np.minimum(
+            best,
+            (interval * sums[start + 1] + over * above[start] + charged) * scale
+            + beyond,
+        )
+    return np.minimum(
+        (best / threshold if law.backward else best)
+        + 1e-290
+        + _cut_off(law, masses, threshold),
+        1.0,
+    )
 
 
-def _chords(sigma: float, low: float, high: float, interval: float, sign: float) -> LossMasses:
+def _chords(
+    sigma: float, low: float, high: float, interval: float, sign: float
+) -> LossMasses:
     """Masses at multiples of the interval, from cell to cell with the mean of w there; at their negatives if asked."""
-    index = np.arange(math.floor(low / interval), math.ceil(high / interval) + 1, dtype=np.float64)
-    z, left, right = sigma * np.log(np.maximum(index * interval, 1e-300)) + 0.5 / sigma, index[:-1], index[1:]
-    side, ndtr = np.where(z[:-1] > 0.0, -1.0, 1.0), scipy.special.ndtr  # from the smaller tail
-    probability, mean = (side * (ndtr(side * (z[1:] - m)) - ndtr(side * (z[:-1] - m))) for m in (0.0, 1.0 / sigma))
-    up, down = mean / interval - left * probability, right * probability - mean / interval
+    index = np.arange(
+        math.floor(low / interval), math.ceil(high / interval) + 1, dtype=np.float64
+    )
+    z = sigma * np.log(np.maximum(index * interval, 1e-300)) + 0.5 / sigma
+    left = index[:-1]
+    right = index[1:]
+    # from the smaller tail
+    side = np.where(z[:-1] > 0.0, -1.0, 1.0)
+    ndtr = scipy.special.ndtr
+    probability, mean = (
+        side * (ndtr(side * (z[1:] - m)) - ndtr(side * (z[:-1] - m)))
+        for m in (0.0, 1.0 / sigma)
+    )
+    up = mean / interval - left * probability
+    down = right * probability - mean / interval
     nodes, weights = np.polynomial.legendre.leggauss(6)
-    narrow = np.flatnonzero(z[1:] - z[:-1] < 0.2)  # there by quadrature, as nothing cancels in it
+    narrow = np.flatnonzero(
+        z[1:] - z[:-1] < 0.2
+    )  # there by quadrature, as nothing cancels in it
     half = 0.5 * sigma * np.log1p(1.0 / left[narrow])[:, None]
-    density = half * weights * np.exp(-0.5 * (z[narrow][:, None] + half * (1.0 + nodes)) ** 2) / math.sqrt(2 * math.pi)
-    up[narrow] = left[narrow] * (density * np.expm1(half * (1.0 + nodes) / sigma)).sum(axis=1)
-    down[narrow] = right[narrow] * (density * -np.expm1(half * (nodes - 1.0) / sigma)).sum(axis=1)
-    mass = np.append(np.maximum(down, 0.0), 0.0) + np.append(ndtr(z[0]), np.maximum(up, 0.0))
+    density = (
+        half
+        * weights
+        * np.exp(-0.5 * (z[narrow][:, None] + half * (1.0 + nodes)) ** 2)
+        / math.sqrt(2 * math.pi)
+    )
+    up[narrow] = left[narrow] * (density * np.expm1(half * (1.0 + nodes) / sigma)).sum(
+        axis=1
+    )
+    down[narrow] = right[narrow] * (
+        density * -np.expm1(half * (nodes - 1.0) / sigma)
+    ).sum(axis=1)
+    mass = np.append(np.maximum(down, 0.0), 0.0) + np.append(
+        ndtr(z[0]), np.maximum(up, 0.0)
+    )
     mass *= 1.0 + ROUNDING * (1.0 + 0.1 * sigma)
-    return LossMasses(interval, int(index[0] if sign > 0 else -index[-1]), mass[:: int(sign)], 0.0)
+    return LossMasses(
+        interval, int(index[0] if sign > 0 else -index[-1]), mass[:: int(sign)], 0.0
+    )
 
 
 def _cut_off(law: RandomAllocation, masses: LossMasses, threshold: Floats) -> Floats:
     """What outputs beyond the grid give."""
     ends = np.abs([masses.first, masses.last]) * masses.interval
-    low, high = ((sigma := law.noise_multiplier) * math.log(max(end, 1e-300)) + 0.5 / sigma for end in sorted(ends))
-    plain, surely = float(scipy.special.ndtr(-high)), ends.max() >= law.steps * threshold  # where R exceeds it
+    low, high = (
+        (sigma := law.noise_multiplier) * math.log(max(end, 1e-300)) + 0.5 / sigma
+        for end in sorted(ends)
+    )
+    # where R exceeds it
+    plain = float(scipy.special.ndtr(-high))
+    surely = ends.max() >= law.steps * threshold
     if law.backward:
-        return law.steps * (float(scipy.special.ndtr(low)) + np.where(surely, 0.0, plain)) * (1.0 + ROUNDING)
+        return (
+            law.steps
+            * (float(scipy.special.ndtr(low)) + np.where(surely, 0.0, plain))
+            * (1.0 + ROUNDING)
+        )
     moved = float(scipy.special.log_ndtr(high - 1.0 / sigma))
     without = -math.expm1(law.steps * math.log1p(-plain)) * (1.0 - ROUNDING)
-    with_record = -math.expm1(moved + (law.steps - 1) * math.log1p(-plain)) * (1.0 + ROUNDING)
+    with_record = -math.expm1(moved + (law.steps - 1) * math.log1p(-plain)) * (
+        1.0 + ROUNDING
+    )
     return with_record - np.where(surely, threshold * without, 0.0)

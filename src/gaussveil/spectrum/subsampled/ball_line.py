@@ -42,11 +42,13 @@ class LineStep:
     """One step with its count on the line: what is left out, the points, and proven errors."""
 
     def __init__(self, step: Step, count: int) -> None:
-        self.step, self.count = step, count
+        self.step = step
+        self.count = count
 
     def look(self, c: float, log_delta: float, digits: float) -> Tilted | None:
         """K and its derivatives at c, up to a cut that suits; None where c makes rare outputs count."""
-        step, noise = self.step, self.step.noise_multiplier
+        noise = self.step.noise_multiplier
+        step = self.step
         uses = math.log(self.count)
         rare = math.sqrt(2.0 * (digits + uses - min(log_delta, 0.0)))
         least = rare + (0.0 if step.backward else 1.0 / noise)
@@ -56,7 +58,12 @@ class LineStep:
             return None
         z = np.arange(lowest, least + 25.0, apart)
         one = step.log_density(z)
-        loss = -one if step.backward else one - step.log_density(-z) if step.replace else one
+        if step.backward:
+            loss = -one
+        elif step.replace:
+            loss = one - step.log_density(-z)
+        else:
+            loss = one
         size = c * loss + (0.0 if step.backward else one) - 0.5 * z * z
         place = int(np.argmax(np.where(z <= least, size, -np.inf)))
         needed = float(size[place]) - digits - uses - 3.0
@@ -65,24 +72,44 @@ class LineStep:
             return None
         self.cut = float(z[beyond[0]])
         below = np.flatnonzero((z < z[place]) & (z < -3.0) & (size <= needed))
-        self.low = float(z[below[-1]]) if below.size else lowest
+        if below.size:
+            self.low = float(z[below[-1]])
+        else:
+            self.low = lowest
         inside = z <= self.cut
         terms = np.exp(size[inside] - size[place])
-        total, loss = float(terms.sum()), loss[inside]
+        total = float(terms.sum())
+        loss = loss[inside]
         self.mean = float(terms @ loss) / total
         apart = loss - self.mean
-        self.value = float(size[place]) + math.log(total * (z[1] - z[0]) / math.sqrt(2.0 * math.pi))
-        bend, fourth = float(terms @ apart**2) / total, float(terms @ apart**4) / total
+        self.value = float(size[place]) + math.log(
+            total * (z[1] - z[0]) / math.sqrt(2.0 * math.pi)
+        )
+        bend = float(terms @ apart**2) / total
+        fourth = float(terms @ apart**4) / total
         return Tilted(self.value, self.mean, bend, fourth)
 
     def prepare(self, c: float, height: float, digits: float) -> int:
         """Choose the spacing for heights up to the given one; the number of points."""
         self.cells = Cells(self.step, c, self.low, self.cut)
-        noise, found = self.step.noise_multiplier, (0.0, 0.0)
+        noise = self.step.noise_multiplier
+        found = (0.0, 0.0)
         for strip in STRIPS * min(0.95 * math.pi * noise, 8.0):
             cost = max(self.cells.beside(strip, height) - self.value, 0.0)
-            found = max(found, (2.0 * math.pi * strip / (digits + math.log(self.count) + cost + 3.0), float(strip)))
-        self.spacing, self.strip = min(found[0], 1.9 * math.pi / self.cells.growth(found[1], height)), found[1]
+            found = max(
+                found,
+                (
+                    2.0
+                    * math.pi
+                    * strip
+                    / (digits + math.log(self.count) + cost + 3.0),
+                    float(strip),
+                ),
+            )
+        self.spacing = min(
+            found[0], 1.9 * math.pi / self.cells.growth(found[1], height)
+        )
+        self.strip = found[1]
         self.number = math.ceil((self.cut - self.low) / self.spacing)
         self.low = self.cut - self.number * self.spacing
         self.cells = Cells(self.step, c, self.low, self.cut)
@@ -91,34 +118,57 @@ class LineStep:
     def weigh(self, c: float, beside: float) -> None:
         """Losses and weights at the points, and upper ends of M at c - beside and c + beside."""
         check_work()
-        noise, rate = arb(self.step.noise_multiplier), arb(self.step.sampling_rate)
-        scale, half = arb(self.spacing) / (2 * arb.pi()).sqrt(), 1 / (2 * noise * noise)
-        points = [arb(self.cut) - (arb(k) + arb(0.5)) * arb(self.spacing) for k in range(self.number)]
+        noise = arb(self.step.noise_multiplier)
+        rate = arb(self.step.sampling_rate)
+        scale = arb(self.spacing) / (2 * arb.pi()).sqrt()
+        half = 1 / (2 * noise * noise)
+        points = [
+            arb(self.cut) - (arb(k) + arb(0.5)) * arb(self.spacing)
+            for k in range(self.number)
+        ]
         ones = [(rate * (z / noise - half).expm1()).log1p() for z in points]
         if self.step.backward:
-            base, self.losses = [arb(0)] * len(ones), [-one for one in ones]
+            base = [arb(0)] * len(ones)
+            self.losses = [-one for one in ones]
         else:
-            base, self.losses = ones, ones
+            base = ones
+            self.losses = ones
         if self.step.replace:
             others = [(rate * (-z / noise - half).expm1()).log1p() for z in points]
             self.losses = [one - other for one, other in zip(ones, others)]
-        plain = [(a - z * z / 2 + c * loss).exp() * scale for a, z, loss in zip(base, points, self.losses)]
+        plain = [
+            (a - z * z / 2 + c * loss).exp() * scale
+            for a, z, loss in zip(base, points, self.losses)
+        ]
         self.weights = plain
         self.moments = []
         for power in range(5):
-            total = sum((w * (loss - self.mean) ** power for w, loss in zip(plain, self.losses)), arb(0))
+            total = sum(
+                (
+                    w * (loss - self.mean) ** power
+                    for w, loss in zip(plain, self.losses)
+                ),
+                arb(0),
+            )
             slack = self.cells.error(self.spacing, self.strip, 0.0, power, self.mean)
             self.moments.append(total + arb(0, _exp_up(slack)))
         self.beside = []
         for order in (c - beside, c + beside):
             cells = Cells(self.step, order, self.low, self.cut)
             shift = arb(order) - arb(c)
-            total = sum((w * (shift * loss).exp() for w, loss in zip(plain, self.losses)), arb(0))
-            self.beside.append(total + arb(0, _exp_up(cells.error(self.spacing, self.strip, 0.0))))
+            total = sum(
+                (w * (shift * loss).exp() for w, loss in zip(plain, self.losses)),
+                arb(0),
+            )
+            self.beside.append(
+                total + arb(0, _exp_up(cells.error(self.spacing, self.strip, 0.0)))
+            )
 
     def spread(self) -> tuple[arb, arb]:
         """Lower end of the variance of the loss at c, and an upper one of E (L - L')^4 over 24 times it."""
-        first, second, third, fourth = (moment / self.moments[0] for moment in self.moments[1:])
+        first, second, third, fourth = (
+            moment / self.moments[0] for moment in self.moments[1:]
+        )
         variance = arb((second - first * first).lower())
         fourth = 2 * fourth - 8 * third * first + 6 * second * second
         return variance, arb(fourth.abs_upper()) / (24 * variance)
@@ -126,27 +176,44 @@ class LineStep:
     @property
     def left_out(self) -> arb:
         """Probability under X that some output exceeds the cut, at most."""
-        place = arb(self.cut) - (arb(0) if self.step.backward else 1 / arb(self.step.noise_multiplier))
+        place = arb(self.cut) - (
+            arb(0) if self.step.backward else 1 / arb(self.step.noise_multiplier)
+        )
         return self.count * (place / arb(2).sqrt()).erfc() / 2
 
 
 def _exp_up(log: float) -> arb:
-    return arb((arb(log) + arb(UP)).exp().abs_upper()) if log < math.inf else arb("inf")
+    if log < math.inf:
+        return arb((arb(log) + arb(UP)).exp().abs_upper())
+    return arb("inf")
 
 
 def enclose_on_line(
-    steps: Sequence[tuple[Step, int]], companions: BallCompanions, epsilon: float, log_delta: float
+    steps: Sequence[tuple[Step, int]],
+    companions: BallCompanions,
+    epsilon: float,
+    log_delta: float,
 ) -> Enclosure | None:
     """Rigorous ends of delta, which is about e^log_delta; None where a line does not do."""
     with precision_lock(), np.errstate(all="ignore"):
         try:
             found = LineIntegral(steps, companions, epsilon, log_delta).enclose()
-            if found is None or found.relative_width < TIGHT or not found.log_upper < log_delta - 1.0:
+            if (
+                found is None
+                or found.relative_width < TIGHT
+                or not found.log_upper < log_delta - 1.0
+            ):
                 return found
             return (
-                LineIntegral(steps, companions, epsilon, float(found.log_upper)).enclose() or found
+                LineIntegral(
+                    steps, companions, epsilon, float(found.log_upper)
+                ).enclose()
+                or found
             )  # delta is smaller
-        except (ArithmeticError, ValueError):  # what was chosen in doubles left their range
+        except (
+            ArithmeticError,
+            ValueError,
+        ):  # what was chosen in doubles left their range
             return None
 
 
@@ -154,25 +221,43 @@ class LineIntegral:
     """Delta at one epsilon for steps with their counts and what stands beside them."""
 
     def __init__(
-        self, steps: Sequence[tuple[Step, int]], companions: BallCompanions, epsilon: float, log_delta: float
+        self,
+        steps: Sequence[tuple[Step, int]],
+        companions: BallCompanions,
+        epsilon: float,
+        log_delta: float,
     ) -> None:
         self.steps = [LineStep(step, count) for step, count in steps]
-        self.companions, self.epsilon, self.log_delta, self.digits = companions, epsilon, log_delta, GOAL
+        self.companions = companions
+        self.epsilon = epsilon
+        self.log_delta = log_delta
+        self.digits = GOAL
         gaps = [float(term.gap) for term in companions.terms]
-        self.highest = -1.0 / min(gaps) if min(gaps, default=0.0) < 0.0 else math.inf
+        if min(gaps, default=0.0) < 0.0:
+            self.highest = -1.0 / min(gaps)
+        else:
+            self.highest = math.inf
 
     @property
     def _uses(self) -> int:
-        return sum(one.count for one in self.steps) + sum(count for _, count in self.companions.laws)
+        return sum(one.count for one in self.steps) + sum(
+            count for _, count in self.companions.laws
+        )
 
     def tilted(self, c: float) -> Tilted | None:
         """K and its derivatives of the composition, in doubles."""
-        value, slope, bend = (0.0, 0.0, 0.0)
+        value = 0.0
+        slope = 0.0
+        bend = 0.0
         if self.companions.present:
             step = 1e-4 * min(c, 1.0, self.highest - c)
             with ctx.workprec(LOOKED):
-                three = [float(self.companions.exponent(acb(c + k * step)).real.mid()) for k in (-1, 0, 1)]
-            value, slope = three[1], (three[2] - three[0]) / (2.0 * step)
+                three = [
+                    float(self.companions.exponent(acb(c + k * step)).real.mid())
+                    for k in (-1, 0, 1)
+                ]
+            value = three[1]
+            slope = (three[2] - three[0]) / (2.0 * step)
             bend = max((three[2] - 2.0 * three[1] + three[0]) / step**2, 0.0)
         for one in self.steps:
             found = one.look(c, self.log_delta, self.digits)
@@ -185,14 +270,20 @@ class LineIntegral:
 
     def _saddle(self) -> float | None:
         """c next to the minimum of K(c) - c eps - log c(1+c), as far as rare outputs let it."""
-        low, high, best = -16.0, min(24.0, math.log(self.highest)), None
+        low = -16.0
+        high = min(24.0, math.log(self.highest))
+        best = None
         for _ in range(30):
             c = math.exp(0.5 * (low + high))
             found = self.tilted(c)
-            if found is None or not found.slope - self.epsilon - 1.0 / c - 1.0 / (1.0 + c) <= 0.0:
+            if (
+                found is None
+                or not found.slope - self.epsilon - 1.0 / c - 1.0 / (1.0 + c) <= 0.0
+            ):
                 high = math.log(c)
             else:
-                low, best = math.log(c), c
+                low = math.log(c)
+                best = c
         if best is not None and self.tilted(1.3 * best) is None:
             best /= 1.3
         return best
@@ -201,11 +292,20 @@ class LineIntegral:
         """c, what is known there, log of the integrand times its width, and digits, of which what cancels is part."""
         for _ in range(4):
             c = self._saddle()
-            at = None if c is None else self.tilted(c)
+            if c is None:
+                at = None
+            else:
+                at = self.tilted(c)
             if c is None or at is None:
                 return None
             width = min(1.0 / math.sqrt(at.bend), c)
-            peak = at.value - c * self.epsilon - math.log(c) - math.log1p(c) + math.log(width)
+            peak = (
+                at.value
+                - c * self.epsilon
+                - math.log(c)
+                - math.log1p(c)
+                + math.log(width)
+            )
             digits = GOAL + max(peak - self.log_delta, 0.0)
             if digits <= self.digits + 2.0:
                 return c, at, peak, digits
@@ -220,7 +320,9 @@ class LineIntegral:
         if place is None:
             return None
         c, at, peak, digits = place
-        beside = min(0.8 * c, math.sqrt(2.0 * digits / at.bend), 0.8 * (self.highest - c))
+        beside = min(
+            0.8 * c, math.sqrt(2.0 * digits / at.bend), 0.8 * (self.highest - c)
+        )
         grown = -math.inf
         for order in (c - beside, c + beside):
             found = self.tilted(order)
@@ -233,7 +335,12 @@ class LineIntegral:
             grown = max(grown, found.value - order * self.epsilon - math.log(order))
         self.tilted(c)
         h = 2.0 * math.pi * beside / (GOAL + max(grown - self.log_delta, 1.0))
-        last = self._height(c, at, self.log_delta - GOAL - at.value + c * self.epsilon, h * MOST_PRODUCTS / 30.0)
+        last = self._height(
+            c,
+            at,
+            self.log_delta - GOAL - at.value + c * self.epsilon,
+            h * MOST_PRODUCTS / 30.0,
+        )
         if not last < math.inf:
             return None
         nodes = math.ceil(last / h)
@@ -248,27 +355,51 @@ class LineIntegral:
 
     def _height(self, c: float, at: Tilted, goal: float, most: float) -> float:
         """Where what is left should have fallen to e^goal, by the bounds of `_beyond`; infinite above most."""
-        height, low, high = 1.0 / math.sqrt(at.bend), 0.0, math.inf
+        height = 1.0 / math.sqrt(at.bend)
+        low = 0.0
+        high = math.inf
         cells = [Cells(one.step, c, one.low, one.cut) for one in self.steps]
         looks = [one.look(c, self.log_delta, self.digits) for one in self.steps]
-        ratios = [(2.0 * look.fourth + 6.0 * look.bend**2) / (24.0 * look.bend) for look in looks if look is not None]
-        middle = math.sqrt(0.5 / max(ratios)) if ratios else 0.0
+        ratios = [
+            (2.0 * look.fourth + 6.0 * look.bend**2) / (24.0 * look.bend)
+            for look in looks
+            if look is not None
+        ]
+        if ratios:
+            middle = math.sqrt(0.5 / max(ratios))
+        else:
+            middle = 0.0
         while height < most:
             fallen = float(self.companions.falls(c, height).mid())
             rest = fallen
             for one, cell, look, ratio in zip(self.steps, cells, looks, ratios):
                 assert look is not None
-                least = min(height**2 * (1.0 - ratio * height**2), middle**2 * (1.0 - ratio * middle**2))
-                fallen -= 0.5 * one.count * look.bend * least if height < middle else math.inf
+                least = min(
+                    height**2 * (1.0 - ratio * height**2),
+                    middle**2 * (1.0 - ratio * middle**2),
+                )
+                fallen -= (
+                    0.5 * one.count * look.bend * least if height < middle else math.inf
+                )
                 rest += one.count * cell.falls(max(height, middle), look.value)
-            low, high = (low, height) if max(fallen, rest) < goal + math.log(height) else (height, high)
+            low, high = (
+                (low, height)
+                if max(fallen, rest) < goal + math.log(height)
+                else (height, high)
+            )
             if high < 1.06 * low or low == 0.0:
                 return high
-            height = math.sqrt(low * high) if high < math.inf else 1.4 * height
+            if high < math.inf:
+                height = math.sqrt(low * high)
+            else:
+                height = 1.4 * height
         return math.inf
 
-    def _sum(self, c: float, peak: float, h: float, nodes: int, beside: float) -> Enclosure | None:
-        origin, step = self.companions.exponent(acb(c)), arb(h)
+    def _sum(
+        self, c: float, peak: float, h: float, nodes: int, beside: float
+    ) -> Enclosure | None:
+        origin = self.companions.exponent(acb(c))
+        step = arb(h)
         level = origin.real - arb(c) * self.epsilon - peak
         for one in self.steps:
             level += one.count * one.moments[0].mid().log()
@@ -278,18 +409,27 @@ class LineIntegral:
             slack = one.cells.error(one.spacing, one.strip, nodes * h)
             radius = arb(0, (_exp_up(slack) / middle).abs_upper())
             exponents = [acb(0, step * (loss - one.mean)) for loss in one.losses]
-            sums = turned_sums([acb(weight / middle) for weight in one.weights], exponents, nodes)
+            sums = turned_sums(
+                [acb(weight / middle) for weight in one.weights], exponents, nodes
+            )
             known.append([value + acb(radius, radius) for value in sums])
-        drift = sum((one.count * arb(one.mean) for one in self.steps), arb(0)) - self.epsilon
+        drift = (
+            sum((one.count * arb(one.mean) for one in self.steps), arb(0))
+            - self.epsilon
+        )
         total = arb(0)
         for n in range(nodes + 1):
             s = acb(c, step * n)
-            value = (acb(0, step * n * drift) + self.companions.exponent(s) - origin).exp() / (s * (s + 1))
+            value = (
+                acb(0, step * n * drift) + self.companions.exponent(s) - origin
+            ).exp() / (s * (s + 1))
             for one, row in zip(self.steps, known):
                 value *= row[n] ** one.count
             total += value.real / 2 if n == 0 else value.real
         total *= step / arb.pi() * level.exp()
-        error = self._spacing_error(c, peak, h, beside) + self._beyond(c, nodes * step, level)
+        error = self._spacing_error(c, peak, h, beside) + self._beyond(
+            c, nodes * step, level
+        )
         if not error < arb("inf"):
             return None
         total += arb(0, error.abs_upper())
@@ -300,7 +440,11 @@ class LineIntegral:
         """The sum against the integral: half the integrals of |F| on both lines beside it, damped; over e^peak."""
         found = arb(0)
         for side, order in enumerate((c - beside, c + beside)):
-            size = self.companions.exponent(acb(order)).real - arb(order) * self.epsilon - peak
+            size = (
+                self.companions.exponent(acb(order)).real
+                - arb(order) * self.epsilon
+                - peak
+            )
             for one in self.steps:
                 size += one.count * arb(one.beside[side].abs_upper()).log()
             found += size.exp() / order
@@ -313,17 +457,32 @@ class LineIntegral:
         if not all(variance > 0 for variance, _ in spreads):
             return arb("inf")
         start = float(height.lower())
-        middle = min((math.sqrt(0.5 / float(ratio.upper())) for _, ratio in spreads), default=0.0)
-        caps = [one.count * (arb(one.moments[0].upper()) / one.moments[0].mid()).log() for one in self.steps]
+        middle = min(
+            (math.sqrt(0.5 / float(ratio.upper())) for _, ratio in spreads), default=0.0
+        )
+        caps = [
+            one.count * (arb(one.moments[0].upper()) / one.moments[0].mid()).log()
+            for one in self.steps
+        ]
         found = arb(0)
         if start < middle:
             size = self.companions.falls(c, start) + level + sum(caps, arb(0))
             for one, (variance, ratio) in zip(self.steps, spreads):
-                ends = [arb(t) * arb(t) * (1 - ratio * arb(t) * arb(t)) for t in (start, middle)]
-                size -= one.count * variance / 2 * arb(min(float(end.lower()) for end in ends))
+                ends = [
+                    arb(t) * arb(t) * (1 - ratio * arb(t) * arb(t))
+                    for t in (start, middle)
+                ]
+                size -= (
+                    one.count
+                    * variance
+                    / 2
+                    * arb(min(float(end.lower()) for end in ends))
+                )
             found += size.exp() / start
         far = max(start, middle)
         size = self.companions.falls(c, far) + level + sum(caps, arb(0))
         for one in self.steps:
-            size += one.count * arb(one.cells.falls(far, float(one.moments[0].log().mid())))
+            size += one.count * arb(
+                one.cells.falls(far, float(one.moments[0].log().mid()))
+            )
         return (found + size.exp() / far) / arb.pi()

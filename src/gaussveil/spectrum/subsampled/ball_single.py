@@ -31,12 +31,17 @@ def enclose_single(step: Step, epsilon: float) -> Enclosure:
 
 
 def _delta(step: Step, epsilon: arb) -> arb:
-    noise, rate = arb(step.noise_multiplier), arb(step.sampling_rate)
-    grown, shift = epsilon.exp(), 1 / noise
+    noise = arb(step.noise_multiplier)
+    rate = arb(step.sampling_rate)
+    grown = epsilon.exp()
+    shift = 1 / noise
     if step.replace:
         # q w^2 - (1-q) (e^eps - 1) w - q e^eps e^(-1/sigma^2) = 0, w the likelihood ratio of the record
         pull = (1 - rate) * epsilon.expm1()
-        w = (pull + (pull * pull + 4 * rate * rate * grown * (-shift * shift).exp()).sqrt()) / (2 * rate)
+        w = (
+            pull
+            + (pull * pull + 4 * rate * rate * grown * (-shift * shift).exp()).sqrt()
+        ) / (2 * rate)
         edge = noise * w.log() + shift / 2
         stays = -(1 - rate) * epsilon.expm1() * _above(edge)
         return stays + rate * (_above(edge - shift) - grown * _above(edge + shift))
@@ -45,7 +50,9 @@ def _delta(step: Step, epsilon: arb) -> arb:
         if not raised > 0:
             return arb(0, raised.abs_upper())
         edge = noise * (raised / rate).log() + shift / 2
-        return (1 - grown * (1 - rate)) * _above(-edge) - grown * rate * _above(shift - edge)
+        return (1 - grown * (1 - rate)) * _above(-edge) - grown * rate * _above(
+            shift - edge
+        )
     raised = epsilon.expm1() + rate
     edge = noise * (raised / rate).log() + shift / 2
     return rate * _above(edge - shift) - raised * _above(edge)
@@ -63,4 +70,6 @@ def single_epsilon(step: Step, log_delta: float) -> float:
         return Look(float(enclose_single(step, epsilon).log_upper) - log_delta)
 
     guess = min(step.largest_loss, 1.0)
-    return private_end(look, guess, 0.0, step.largest_loss, rtol=1e-15, evaluations=MOST_LOOKS)
+    return private_end(
+        look, guess, 0.0, step.largest_loss, rtol=1e-15, evaluations=MOST_LOOKS
+    )

@@ -9,11 +9,33 @@ from typing import NamedTuple
 import numpy as np
 
 from gaussveil.spectrum.selection import compiled_steps
-from gaussveil.spectrum.subsampled.bands import DIGITS, ENDING, Band, Chosen, Points, Spacing, Tilt, chosen_bands
-from gaussveil.spectrum.subsampled.contour import ACCURATE, Contour, Nodes, Parts, saddle
+from gaussveil.spectrum.subsampled.bands import (
+    DIGITS,
+    ENDING,
+    Band,
+    Chosen,
+    Points,
+    Spacing,
+    Tilt,
+    chosen_bands,
+)
+from gaussveil.spectrum.subsampled.contour import (
+    ACCURATE,
+    Contour,
+    Nodes,
+    Parts,
+    saddle,
+)
 from gaussveil.spectrum.subsampled.plain_line import MOST_NODES as PLAIN_NODES
 from gaussveil.spectrum.subsampled.plain_line import WholeLine
-from gaussveil.spectrum.subsampled.step import REACH, UNIT, Complexes, exp_less_one, log_one_plus, turn_less_one
+from gaussveil.spectrum.subsampled.step import (
+    REACH,
+    UNIT,
+    Complexes,
+    exp_less_one,
+    log_one_plus,
+    turn_less_one,
+)
 from gaussveil.typing import Floats
 
 BLOCK = 32
@@ -27,32 +49,52 @@ SETTLED = 3e-8  # relative error with which lines are of use
 class LineMoments:
     """One step's moments at equally spaced nodes of a line, up to a height."""
 
-    def __init__(self, band: Band, index: int, c: float, spacing: float, height: float) -> None:
+    def __init__(
+        self, band: Band, index: int, c: float, spacing: float, height: float
+    ) -> None:
         (step, self.count), cap = band.parts.steps[index], band.caps[index]
         self.low, (low, high) = band.lows[index], band.coarse[index].range(c)
-        low, high = min(low, -REACH), max(high, min(REACH, float(band.coarse[index].z[-1])))  # `missing` is of all that
+        # `missing` is of all that
+        low = min(low, -REACH)
+        high = max(high, min(REACH, float(band.coarse[index].z[-1])))
         apart = band.coarse[index].spacing(c, height, self.count)
         self.fits = (high - low) < MOST_POINTS * apart
         if not self.fits:
             return
-        self.points, self.between = Points(step, cap, self.low, (low, high), apart), spacing
+        self.points = Points(step, cap, self.low, (low, high), apart)
+        self.between = spacing
         points = self.points
         self.exponent = points.base + c * points.loss
-        whole, self.inside = np.exp(points.whole), np.exp(points.inside + self.exponent)
+        whole = np.exp(points.whole)
+        self.inside = np.exp(points.inside + self.exponent)
         self.start = float(whole @ np.expm1(self.exponent)) - points.missing  # M(c) - 1
-        self.turning = np.array([whole * np.exp(self.exponent), self.inside, spacing * points.loss])
-        far = np.abs(points.base) + np.abs(points.base - points.loss)  # both logs are rounded
-        grown, size = np.exp(points.whole + np.maximum(self.exponent, 0.0)), np.abs(points.base) + c * far
+        self.turning = np.array(
+            [whole * np.exp(self.exponent), self.inside, spacing * points.loss]
+        )
+        far = np.abs(points.base) + np.abs(
+            points.base - points.loss
+        )  # both logs are rounded
+        grown = np.exp(points.whole + np.maximum(self.exponent, 0.0))
+        size = np.abs(points.base) + c * far
         self.errors = 8.0 * UNIT * np.array([grown @ size + 0.2, grown @ far])
-        self.inner = 8.0 * UNIT * np.array([self.inside @ (1.0 + size), self.inside @ far])
+        self.inner = (
+            8.0 * UNIT * np.array([self.inside @ (1.0 + size), self.inside @ far])
+        )
 
-    def blocks(self, first: int, rows: int) -> tuple[Complexes, Complexes, Floats, Floats]:
+    def blocks(
+        self, first: int, rows: int
+    ) -> tuple[Complexes, Complexes, Floats, Floats]:
         """log M up to the cap, the log of the share of M that is below the band, and errors of both, block by block."""
         blocks = BLOCK * np.arange(float(first), first + rows)[:, None]
-        above, part = (sums.reshape(rows, BLOCK) for sums in turned_sums(self.turning, BLOCK * first, rows))
-        above, part = above + self.start, part + self.inside.sum()
+        above, part = (
+            sums.reshape(rows, BLOCK)
+            for sums in turned_sums(self.turning, BLOCK * first, rows)
+        )
+        above = above + self.start
+        part = part + self.inside.sum()
         last = (blocks + (BLOCK - 1.0)) * self.between
-        size, share = np.abs(1.0 + above), part / (1.0 + above)
+        size = np.abs(1.0 + above)
+        share = part / (1.0 + above)
         rounding = (self.errors[0] + last * self.errors[1]) / size
         away = (self.inner[0] + last * self.inner[1]) / size + np.abs(share) * rounding
         left = np.abs(1.0 - share)
@@ -60,9 +102,15 @@ class LineMoments:
         kept = np.where(small, np.log(left + away), log_one_plus(-share))
         moved = np.where(small, 2.0 / self.count, away / left)
         if math.isinf(self.low):  # nothing is below the last band
-            kept, moved = np.full_like(kept, -1e3), np.zeros_like(moved)
+            kept = np.full_like(kept, -1e3)
+            moved = np.zeros_like(moved)
         kept = np.where(np.isfinite(kept), kept, -1e3)
-        return log_one_plus(above).ravel(), kept.ravel(), rounding.ravel(), moved.ravel()
+        return (
+            log_one_plus(above).ravel(),
+            kept.ravel(),
+            rounding.ravel(),
+            moved.ravel(),
+        )
 
 
 def turned_sums(points: Floats, first: int, rows: int) -> Complexes:
@@ -71,18 +119,24 @@ def turned_sums(points: Floats, first: int, rows: int) -> Complexes:
     if native is not None:
         found = native.step_sums("turned", points, BLOCK * rows, 4, first=first)
         return found[::2] + 1j * found[1::2]
-    starts, before = turns_less_one(BLOCK * points[2], rows), turn_less_one(first * points[2])
+    starts = turns_less_one(BLOCK * points[2], rows)
+    before = turn_less_one(first * points[2])
     starts = starts * (1.0 + before) + before
     left = starts * points[:2, None]
-    found = (left + points[:2, None]) @ turns_less_one(points[2], BLOCK).T + left.sum(axis=2)[:, :, None]
+    found = (left + points[:2, None]) @ turns_less_one(points[2], BLOCK).T + left.sum(
+        axis=2
+    )[:, :, None]
     return found.reshape(2, -1)
 
 
 def turns_less_one(angle: Floats, count: int) -> Complexes:
     """e^{i n angle} - 1 for n = 0, 1, ..., count - 1, in rows, by doubling."""
-    found, turn, known = np.zeros((count, angle.size), dtype=complex), turn_less_one(angle), 1
+    found = np.zeros((count, angle.size), dtype=complex)
+    turn = turn_less_one(angle)
+    known = 1
     while known < count:
-        before, after = found[: min(known, count - known)], found[known : 2 * known]
+        before = found[: min(known, count - known)]
+        after = found[known : 2 * known]
         np.multiply(before, turn, out=after)
         after += before
         after += turn
@@ -108,23 +162,48 @@ def line_of(band: Band, c: float, log_delta: float) -> Line | None:
         return None
     if len(band.coarse) == 1 and not band.parts.companions.present:
         (step, count), points = band.parts.steps[0], band.coarse[0]
-        coarse = np.array([points.z, points.base, points.loss, points.whole, points.inside])
-        line = {"low_cap": band.lows[0], "tilt": c, "missing": points.missing, "between": spacing.between, "peak": peak}
-        asked = {"epsilon": band.epsilon, "steps": count, "digits": digits, "ending": ENDING}
-        found = step.compiled("line", coarse, 2 * BLOCK * MOST_BLOCKS, 4, band.caps[0], **line, **asked)
+        coarse = np.array(
+            [points.z, points.base, points.loss, points.whole, points.inside]
+        )
+        line = {
+            "low_cap": band.lows[0],
+            "tilt": c,
+            "missing": points.missing,
+            "between": spacing.between,
+            "peak": peak,
+        }
+        asked = {
+            "epsilon": band.epsilon,
+            "steps": count,
+            "digits": digits,
+            "ending": ENDING,
+        }
+        found = step.compiled(
+            "line", coarse, 2 * BLOCK * MOST_BLOCKS, 4, band.caps[0], **line, **asked
+        )
         if found is not None:
             real, imaginary, rounding = found[:3, : max(int(found[3, 0]), 0)]
             order = c + 1j * spacing.between * np.arange(float(real.size))
-            return Line(order, real + 1j * imaginary, rounding, spacing) if real.size else None
-    foreseen = max(points.height(c, digits) for points in band.coarse) / (BLOCK * spacing.between)
-    first, rows = 0, int(min(max(0.6 * foreseen, 2.0), FIRST_ROWS))
+            if real.size:
+                return Line(order, real + 1j * imaginary, rounding, spacing)
+            return None
+    foreseen = max(points.height(c, digits) for points in band.coarse) / (
+        BLOCK * spacing.between
+    )
+    first = 0
+    rows = int(min(max(0.6 * foreseen, 2.0), FIRST_ROWS))
     columns: list[tuple[Complexes, Complexes, Floats]] = []
     while first < MOST_BLOCKS:
-        order = c + 1j * spacing.between * (BLOCK * first + np.arange(float(BLOCK * rows)))
+        order = c + 1j * spacing.between * (
+            BLOCK * first + np.arange(float(BLOCK * rows))
+        )
         value, rounding = band.parts.companions.cumulant(order)
-        kept, moved = np.zeros(order.size, dtype=complex), np.zeros(order.size)
+        kept = np.zeros(order.size, dtype=complex)
+        moved = np.zeros(order.size)
         for index, (_, count) in enumerate(band.parts.steps):
-            moments = LineMoments(band, index, c, spacing.between, float(order[-1].imag))
+            moments = LineMoments(
+                band, index, c, spacing.between, float(order[-1].imag)
+            )
             if not moments.fits:
                 return None
             log_moment, log_kept, error, change = moments.blocks(first, rows)
@@ -135,14 +214,28 @@ def line_of(band: Band, c: float, log_delta: float) -> Line | None:
         gone = -exp_less_one(kept)
         value += np.log(gone)
         rounding += moved * np.abs(np.exp(kept)) / np.abs(gone)
-        known = np.isfinite(value) & np.isfinite(rounding)  # else no larger than at the real order
+        known = np.isfinite(value) & np.isfinite(
+            rounding
+        )  # else no larger than at the real order
         if not (columns or known[0]):
             return None
-        most = columns[0][1][0] if columns else value[0]
-        value, rounding = np.where(known, value, most.real), np.where(known, rounding, 1.0)
-        size = (value - order * band.epsilon - np.log(order) - np.log1p(order)).real - peak
-        spent = ((size < 1.0 - digits) | (rounding > 0.1)).reshape(rows, BLOCK).all(axis=1)
-        end = BLOCK * (int(np.argmax(spent)) + 1) if spent.any() else order.size  # beyond it there is but rounding
+        if columns:
+            most = columns[0][1][0]
+        else:
+            most = value[0]
+        value = np.where(known, value, most.real)
+        rounding = np.where(known, rounding, 1.0)
+        size = (
+            value - order * band.epsilon - np.log(order) - np.log1p(order)
+        ).real - peak
+        spent = (
+            ((size < 1.0 - digits) | (rounding > 0.1)).reshape(rows, BLOCK).all(axis=1)
+        )
+        # beyond it there is but rounding
+        if spent.any():
+            end = BLOCK * (int(np.argmax(spent)) + 1)
+        else:
+            end = order.size
         columns.append((order[:end], value[:end], rounding[:end]))
         if spent.any():
             joined = [np.concatenate(column) for column in zip(*columns)]
@@ -154,20 +247,42 @@ def line_of(band: Band, c: float, log_delta: float) -> Line | None:
 class Lines:
     """The lines of all bands; what is left out is charged: by windows, and in bands bounded at their tilts."""
 
-    def __init__(self, lines: list[Line], left_out: float, epsilon: float, rest: Sequence[Tilt] = ()) -> None:
-        self.left_out, self.epsilon, self.sizes = left_out, epsilon, [line.order.size for line in lines]
+    def __init__(
+        self,
+        lines: list[Line],
+        left_out: float,
+        epsilon: float,
+        rest: Sequence[Tilt] = (),
+    ) -> None:
+        self.left_out = left_out
+        self.epsilon = epsilon
+        self.sizes = [line.order.size for line in lines]
         self.rest = np.array(rest).reshape(-1, 2)
         if not lines:
             return
-        self.order, cumulant, self.rounding = (np.concatenate(column) for column in zip(*(line[:3] for line in lines)))
+        self.order, cumulant, self.rounding = (
+            np.concatenate(column) for column in zip(*(line[:3] for line in lines))
+        )
         self.log_terms = cumulant - np.log(self.order) - np.log1p(self.order)
         self.starts = np.cumsum([0, *self.sizes[:-1]])
-        places = [self.starts + np.maximum(np.array(self.sizes) - back * BLOCK, 0) for back in (2, 1)]
-        self.ends = np.ravel(np.column_stack([self.starts, *places]))  # and the last two blocks of each line
+        places = [
+            self.starts + np.maximum(np.array(self.sizes) - back * BLOCK, 0)
+            for back in (2, 1)
+        ]
+        self.ends = np.ravel(
+            np.column_stack([self.starts, *places])
+        )  # and the last two blocks of each line
         place = np.arange(self.order.size) - np.repeat(self.starts, self.sizes)
-        between, self.shift, self.below, self.above = np.array([line.beside[:4] for line in lines]).T
-        self.scale = np.repeat(between / math.pi, self.sizes) * np.where(place == 0, 0.5, 1.0)
-        self.even, self.turns = np.where(place % 2 == 0, 2.0, 0.0), 2.0 * math.pi * self.shift / between
+        between, self.shift, self.below, self.above = np.array(
+            [line.beside[:4] for line in lines]
+        ).T
+        self.scale = np.repeat(between / math.pi, self.sizes) * np.where(
+            place == 0, 0.5, 1.0
+        )
+        self.even, self.turns = (
+            np.where(place % 2 == 0, 2.0, 0.0),
+            2.0 * math.pi * self.shift / between,
+        )
 
     def near(self, _: float, slope: float, error: float, epsilon: float) -> bool:
         """Whether lines for this epsilon would not differ."""
@@ -185,26 +300,41 @@ class Lines:
         size = np.abs(values)
         fine = np.add.reduceat(values.real, self.starts)
         apart = np.abs(fine - np.add.reduceat(values.real * self.even, self.starts))
-        whole, far = np.add.reduceat(size, self.starts), np.maximum.reduceat(size, self.ends).reshape(-1, 3)[:, 1:]
-        falls = np.minimum(far[:, 1] / np.maximum(far[:, 0], 1e-300), 0.9)  # from block to block, and beyond the last
+        whole = np.add.reduceat(size, self.starts)
+        far = np.maximum.reduceat(size, self.ends).reshape(-1, 3)[:, 1:]
+        falls = np.minimum(
+            far[:, 1] / np.maximum(far[:, 0], 1e-300), 0.9
+        )  # from block to block, and beyond the last
         beyond = far[:, 1] * BLOCK * falls / (1.0 - falls)
         c = self.order.real[self.starts]
         # how far sums are from integrals: by those of |F| on lines beside each
-        beside = np.exp(np.minimum(self.below - (c - self.shift) * epsilon - peak, 700.0)) / (c - self.shift)
-        beside += np.exp(np.minimum(self.above - (c + self.shift) * epsilon - peak, 700.0)) / (c + self.shift)
-        missed, wider = (0.5 * beside / np.expm1(np.minimum(self.turns * share, 700.0)) for share in (1.0, 0.5))
+        beside = np.exp(
+            np.minimum(self.below - (c - self.shift) * epsilon - peak, 700.0)
+        ) / (c - self.shift)
+        beside += np.exp(
+            np.minimum(self.above - (c + self.shift) * epsilon - peak, 700.0)
+        ) / (c + self.shift)
+        missed, wider = (
+            0.5 * beside / np.expm1(np.minimum(self.turns * share, 700.0))
+            for share in (1.0, 0.5)
+        )
         error = float(
-            size @ (self.rounding + UNIT * (16.0 + 4.0 * np.abs(terms))) + np.sum(8.0 * far[:, 1] + beyond + missed)
+            size @ (self.rounding + UNIT * (16.0 + 4.0 * np.abs(terms)))
+            + np.sum(8.0 * far[:, 1] + beyond + missed)
         )
         total = float(fine.sum())
         if not total > 0.0:
             return math.nan, math.nan, math.inf
         value = peak + math.log(total)
-        bounds = self.rest[:, 1] - self.rest[:, 0] * (epsilon - self.epsilon)  # Chernoff's, at any epsilon
+        bounds = self.rest[:, 1] - self.rest[:, 0] * (
+            epsilon - self.epsilon
+        )  # Chernoff's, at any epsilon
         left_out = self.left_out + float(np.exp(np.minimum(bounds, 700.0)).sum())
         relative = error / total + left_out * math.exp(min(-value, 700.0))
         relative += 4.0 * UNIT * (1.0 + abs(peak) + abs(value))
-        foreseen = bool(np.all(apart <= 2.0 * wider + 1e-12 * whole))  # of half the nodes, which should not be worse
+        foreseen = bool(
+            np.all(apart <= 2.0 * wider + 1e-12 * whole)
+        )  # of half the nodes, which should not be worse
         slope = -float((values * self.order).real.sum()) / total
         return value, slope, relative if foreseen and relative < SETTLED else math.inf
 
@@ -214,7 +344,9 @@ def band_lines(parts: Parts, epsilon: float, chosen: Chosen | None = None) -> Li
     chosen = chosen or chosen_bands(parts, epsilon)
     if chosen is None:
         return Lines([], math.inf, epsilon)
-    rest = [tilt for _, tilt in chosen.negligible + ([chosen.below] if chosen.below else [])]
+    rest = [
+        tilt for _, tilt in chosen.negligible + ([chosen.below] if chosen.below else [])
+    ]
     found = []
     for band, c in chosen.bands:
         line = line_of(band, c, chosen.log_delta)
@@ -226,22 +358,33 @@ def band_lines(parts: Parts, epsilon: float, chosen: Chosen | None = None) -> Li
 
 def lines_near(parts: Parts, goal: float, epsilon: float) -> Lines:
     """Lines for about the epsilon at which log delta is the goal, by the saddlepoint approximation of each band."""
-    low, high = 0.0, math.inf
+    low = 0.0
+    high = math.inf
     for _ in range(12):
         chosen = chosen_bands(parts, epsilon)
         if chosen is None:
             break
-        sizes, tilts = [], np.array([c for _, c in chosen.bands])
+        sizes = []
+        tilts = np.array([c for _, c in chosen.bands])
         for band, c in chosen.bands:
             step = 0.02 * c
             below, value, above = band.real(np.array([c - step, c, c + step]))[0]
             force = (above - below) / (2.0 * step) - epsilon - 1.0 / c - 1.0 / (1.0 + c)
-            bend = max((above - 2.0 * value + below) / step**2, 0.0) + c**-2 + (1.0 + c) ** -2
-            value -= c * epsilon + math.log(c * (1.0 + c) * math.sqrt(2.0 * math.pi * bend)) + 0.5 * force**2 / bend
+            bend = (
+                max((above - 2.0 * value + below) / step**2, 0.0)
+                + c**-2
+                + (1.0 + c) ** -2
+            )
+            value -= (
+                c * epsilon
+                + math.log(c * (1.0 + c) * math.sqrt(2.0 * math.pi * bend))
+                + 0.5 * force**2 / bend
+            )
             sizes.append(value)
         top = max(sizes)
         shares = np.exp(np.array(sizes) - top)
-        excess, slope = top + math.log(shares.sum()) - goal, -float(shares @ tilts / shares.sum())
+        excess = top + math.log(shares.sum()) - goal
+        slope = -float(shares @ tilts / shares.sum())
         if not abs(excess) > 0.6 * CLOSE or epsilon == 0.0:
             return band_lines(parts, epsilon, chosen)
         low, high = (epsilon, high) if excess > 0.0 else (low, epsilon)
@@ -253,10 +396,13 @@ def lines_near(parts: Parts, goal: float, epsilon: float) -> Lines:
 
 def far_from_root(epsilon: float, excess: float, slope: float) -> float:
     """Newton's step; in log eps if that is shorter, as with few steps log delta is more nearly linear in it."""
-    straight, change = epsilon - excess / slope, excess / (-slope * max(epsilon, 1e-300))
+    straight = epsilon - excess / slope
+    change = excess / (-slope * max(epsilon, 1e-300))
     if change < -5.0:
         return straight
-    return min(straight, epsilon * math.exp(min(change, 1.5))) if excess > 0.0 else epsilon * math.exp(change)
+    if excess > 0.0:
+        return min(straight, epsilon * math.exp(min(change, 1.5)))
+    return epsilon * math.exp(change)
 
 
 def one_line(windowed: Parts, epsilon: float) -> Nodes | None:
@@ -267,7 +413,9 @@ def one_line(windowed: Parts, epsilon: float) -> Nodes | None:
         return None
     found = contour.settle(epsilon, extent)
     _, slope, error = found.log_delta(epsilon)
-    return found if error <= ACCURATE * (1.0 + abs(slope) * epsilon) else None
+    if error <= ACCURATE * (1.0 + abs(slope) * epsilon):
+        return found
+    return None
 
 
 def plain_line(parts: Parts, epsilon: float, log_delta: float) -> Lines:
@@ -280,10 +428,14 @@ def plain_line(parts: Parts, epsilon: float, log_delta: float) -> Lines:
         return Lines([], math.inf, epsilon)
     blocks = max(math.ceil(height / (BLOCK * spacing.between)), 2)
     order = c + 1j * spacing.between * np.arange(float(BLOCK * blocks))
-    return Lines([Line(order, *parts.companions.cumulant(order), spacing)], 0.0, epsilon)
+    return Lines(
+        [Line(order, *parts.companions.cumulant(order), spacing)], 0.0, epsilon
+    )
 
 
-def nodes_for(parts: Parts, epsilon: float, log_delta: float, goal: float | None = None) -> Nodes | Lines:
+def nodes_for(
+    parts: Parts, epsilon: float, log_delta: float, goal: float | None = None
+) -> Nodes | Lines:
     """Nodes that settle delta, which is about e^log_delta, at epsilon and nearby: one line, or one for each band.
 
     Lines may be moved to about where log delta is a goal.
@@ -292,4 +444,8 @@ def nodes_for(parts: Parts, epsilon: float, log_delta: float, goal: float | None
     found = one_line(windowed, epsilon)
     if found is None and not parts.steps:
         return plain_line(parts, epsilon, log_delta)
-    return found or (band_lines(windowed, epsilon) if goal is None else lines_near(windowed, goal, epsilon))
+    return found or (
+        band_lines(windowed, epsilon)
+        if goal is None
+        else lines_near(windowed, goal, epsilon)
+    )

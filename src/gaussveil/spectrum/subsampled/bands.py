@@ -20,7 +20,9 @@ from gaussveil.typing import Floats
 
 HEIGHT = 1.5  # of a band, at most
 MOST_BANDS = 40
-MOST_NODES = 1500  # foreseen for a line that takes all below a cap: it takes a third of them
+MOST_NODES = (
+    1500  # foreseen for a line that takes all below a cap: it takes a third of them
+)
 DIGITS = 32.0  # e-foldings between delta and what a line leaves out
 ENDING = 36.0  # the same for what is not charged: sums over outputs, and outputs beyond a window's end
 NEGLIGIBLE = 31.0  # e-foldings below delta at which a band is only bounded
@@ -29,21 +31,28 @@ JOINED = 2.0  # e-foldings by which that of all below a cap may exceed the bands
 FARTHEST = 1e3  # cap of a window: outputs beyond it have no probability in doubles
 MOST_EDGES = 2e3  # of a window that a cap may stand for
 STRIPS = np.array([0.06, 0.15, 0.3, 0.5, 0.75, 0.98])
-SHIFTS = np.array([0.03, 0.08, 0.15, 0.25, 0.4, 0.6, 0.85])  # of lines beside the line, over c
+SHIFTS = np.array(
+    [0.03, 0.08, 0.15, 0.25, 0.4, 0.6, 0.85]
+)  # of lines beside the line, over c
 NEXT = 0.9  # log of how far the next band's order may be from where the last ones point
 ENDED = 9.2  # edges beyond the cap at which a window ends
 
 
 def lower_cap(step: Step, cap: float) -> float:
     """The cap below a cap: nearer to the left of the knee, where losses fall by a factor for each sigma."""
-    return cap - (HEIGHT if cap - HEIGHT > step.knee else min(HEIGHT, 1.2 * step.noise_multiplier))
+    return cap - (
+        HEIGHT if cap - HEIGHT > step.knee else min(HEIGHT, 1.2 * step.noise_multiplier)
+    )
 
 
 def windows(z: Floats, cap: float, low: float, step: Step) -> tuple[Floats, Floats]:
     """The window below the cap, and the part of it that is not in the one below the lower cap."""
-    top, bottom = (cap - z) / step.edge, (low - z) / step.edge
+    top = (cap - z) / step.edge
+    bottom = (low - z) / step.edge
     normal = scipy.special.ndtr
-    return normal(top), np.where(top + bottom > 0.0, normal(-bottom) - normal(-top), normal(top) - normal(bottom))
+    return normal(top), np.where(
+        top + bottom > 0.0, normal(-bottom) - normal(-top), normal(top) - normal(bottom)
+    )
 
 
 class Means(NamedTuple):
@@ -60,35 +69,60 @@ class Means(NamedTuple):
 class Points:
     """Outputs of a step between two ends: losses, and weights up to the cap and in the band."""
 
-    def __init__(self, step: Step, cap: float, low: float, ends: tuple[float, float], spacing: float) -> None:
+    def __init__(
+        self,
+        step: Step,
+        cap: float,
+        low: float,
+        ends: tuple[float, float],
+        spacing: float,
+    ) -> None:
         self.step, self.z = step, np.arange(ends[0], ends[1], spacing)
         found = step.compiled("points", self.z[None], self.z.size, 4, cap, low_cap=low)
         if found is None:
             first, second = step.logs(self.z)
-            found = np.array([first, first - second, *np.log(windows(self.z, cap, low, step))])
+            found = np.array(
+                [first, first - second, *np.log(windows(self.z, cap, low, step))]
+            )
         self.base, self.loss = found[:2]
-        self.whole, self.inside = found[2:] + (math.log(spacing / math.sqrt(2.0 * math.pi)) - 0.5 * self.z**2)
-        self.missing = float(scipy.special.ndtr(-cap / math.hypot(1.0, step.edge)))  # 1 - E W: what the sum lacks
+        self.whole, self.inside = found[2:] + (
+            math.log(spacing / math.sqrt(2.0 * math.pi)) - 0.5 * self.z**2
+        )
+        self.missing = float(
+            scipy.special.ndtr(-cap / math.hypot(1.0, step.edge))
+        )  # 1 - E W: what the sum lacks
 
     def means(self, orders: Floats) -> Means:
         """What is known of both moments at real orders."""
         native = compiled_steps()
         if native is not None:
-            return Means(*native.step_sums("means", self.columns, orders.size, 6, orders=orders))
+            return Means(
+                *native.step_sums("means", self.columns, orders.size, 6, orders=orders)
+            )
         size = self.base + self.whole + np.multiply.outer(orders, self.loss)
         top = size.max(axis=1)
         whole = np.exp(size - top[:, None])
         inside = whole * self._share[1]
         size += self._share[0]
-        total, part = whole.sum(axis=1), inside.sum(axis=1)
+        total = whole.sum(axis=1)
+        part = inside.sum(axis=1)
         mean = whole @ self.loss / total
         within = np.where(part > 0.0, inside @ self.loss / part, mean)
-        return Means(top + np.log(total), part / total, mean, within, size[:, -1], size.max(axis=1))
+        return Means(
+            top + np.log(total),
+            part / total,
+            mean,
+            within,
+            size[:, -1],
+            size.max(axis=1),
+        )
 
     @cached_property
     def columns(self) -> Floats:
         """Log weights, losses, the band's shares and their logs."""
-        return np.array([self.base + self.whole, self.loss, self._share[1], self._share[0]])
+        return np.array(
+            [self.base + self.whole, self.loss, self._share[1], self._share[0]]
+        )
 
     @cached_property
     def _share(self) -> tuple[Floats, Floats]:
@@ -109,24 +143,35 @@ class Points:
     @cached_property
     def _turned(self) -> tuple[Floats, Floats, Floats]:
         """Distances from the real outputs, |Im L| there, and the log of what density and window grow by."""
-        strips = STRIPS * min(0.5 * math.pi * self.step.noise_multiplier, 4.0)  # |Im L| grows up to there
-        turn, step, turned = strips[:, None] / self.step.noise_multiplier, self.step, 0.0
+        strips = STRIPS * min(
+            0.5 * math.pi * self.step.noise_multiplier, 4.0
+        )  # |Im L| grows up to there
+        turn = strips[:, None] / self.step.noise_multiplier
+        step = self.step
+        turned = 0.0
         for z in (self.z, -self.z) if step.replace else (self.z,):
             share = scipy.special.expit((z - step.knee) / step.noise_multiplier)
-            turned = turned + np.arctan2(share * np.sin(turn), 1.0 - share + share * np.cos(turn))
+            turned = turned + np.arctan2(
+                share * np.sin(turn), 1.0 - share + share * np.cos(turn)
+            )
         return strips, np.asarray(turned), 0.5 * strips**2 * (1.0 + self.step.edge**-2)
 
     def height(self, order: float, digits: float) -> float:
         """About where the band's moment has fallen by so many e-foldings, by the best of the paths."""
         size = self.base + order * self.loss + self.inside
         counts = size > size.max() - digits - 3.0
-        terms, loss = np.exp(size[counts] - size.max()), np.abs(self.loss[counts])
-        heights = np.geomspace(1.0, 1e6, 20) / max(float(terms @ loss) / float(terms.sum()), 1e-300)
+        terms = np.exp(size[counts] - size.max())
+        loss = np.abs(self.loss[counts])
+        heights = np.geomspace(1.0, 1e6, 20) / max(
+            float(terms @ loss) / float(terms.sum()), 1e-300
+        )
         fallen = np.zeros(heights.size)
         for turned, window in zip(self._turned[1][1::2, counts], self._turned[2][1::2]):
             sums = np.exp(-np.multiply.outer(heights, turned)) @ terms / terms.sum()
             fallen = np.minimum(fallen, np.log(sums + 1e-300) + window)
-        return float(heights[int(np.argmax(fallen < -digits)) if fallen.min() < -digits else 19])
+        return float(
+            heights[int(np.argmax(fallen < -digits)) if fallen.min() < -digits else 19]
+        )
 
     def range(self, order: float) -> tuple[float, float]:
         """Where terms of either moment at a real order count."""
@@ -135,10 +180,16 @@ class Points:
 
     def _counting(self, order: float) -> tuple[Floats, int, int]:
         """By how much the larger term of each point is below its top, and the first and last one that count."""
-        sizes = [self.base + order * self.loss + part for part in (self.whole, self.inside)]
+        sizes = [
+            self.base + order * self.loss + part for part in (self.whole, self.inside)
+        ]
         excess = np.maximum(*(size - size.max() for size in sizes))
         places = np.flatnonzero(excess >= -0.5 * REACH * REACH)
-        return excess, max(int(places[0]) - 1, 0), min(int(places[-1]) + 1, self.z.size - 1)
+        return (
+            excess,
+            max(int(places[0]) - 1, 0),
+            min(int(places[-1]) + 1, self.z.size - 1),
+        )
 
 
 @lru_cache(maxsize=256)
@@ -149,9 +200,20 @@ def _coarse(step: Step, cap: float, low: float, ends: tuple[float, float]) -> Po
 class Band:
     """Outputs, composed, the largest of which lies between two caps of each step; the last one holds all below."""
 
-    def __init__(self, parts: Parts, caps: list[float], epsilon: float, log_delta: float, last: bool = False) -> None:
-        self.parts, self.caps, self.epsilon, self.log_delta = parts, caps, epsilon, log_delta
-        self.coarse, self.lows = [], []
+    def __init__(
+        self,
+        parts: Parts,
+        caps: list[float],
+        epsilon: float,
+        log_delta: float,
+        last: bool = False,
+    ) -> None:
+        self.parts = parts
+        self.caps = caps
+        self.epsilon = epsilon
+        self.log_delta = log_delta
+        self.coarse = []
+        self.lows = []
         for (step, _), cap in zip(parts.steps, self.caps):
             ends = (-REACH - (40.0 if step.backward else 0.0), cap + ENDED * step.edge)
             self.lows.append(-math.inf if last else lower_cap(step, cap))
@@ -164,7 +226,9 @@ class Band:
         """
         whole, slope, kept, pull = np.zeros((4, orders.size))
         if self.parts.companions.present:
-            whole, slope, _ = np.array([self.parts.companions.real_moments(float(order)) for order in orders]).T
+            whole, slope, _ = np.array(
+                [self.parts.companions.real_moments(float(order)) for order in orders]
+            ).T
         rise = np.full(orders.size, -np.inf)
         for points, (_, count) in zip(self.coarse, self.parts.steps):
             found = points.means(orders)
@@ -182,28 +246,56 @@ class Band:
     def saddle(self, start: float, reach: float) -> tuple[Tilt, Tilt, Tilt]:
         """c > 0 next to the least log moment - c eps - log c(1+c); of all up to the cap, too, and where that ends."""
         native = compiled_steps()
-        if native is not None and len(self.coarse) == 1 and not self.parts.companions.present:
-            asked = {"steps": self.parts.steps[0][1], "epsilon": self.epsilon, "log_delta": self.log_delta}
-            asked |= {"ending": ENDING, "negligible": NEGLIGIBLE, "start": start, "reach": reach}
-            found = native.step_sums("saddle", self.coarse[0].columns, 6, 1, **asked).reshape(3, 2).tolist()
+        if (
+            native is not None
+            and len(self.coarse) == 1
+            and not self.parts.companions.present
+        ):
+            asked = {
+                "steps": self.parts.steps[0][1],
+                "epsilon": self.epsilon,
+                "log_delta": self.log_delta,
+            }
+            asked |= {
+                "ending": ENDING,
+                "negligible": NEGLIGIBLE,
+                "start": start,
+                "reach": reach,
+            }
+            found = (
+                native.step_sums("saddle", self.coarse[0].columns, 6, 1, **asked)
+                .reshape(3, 2)
+                .tolist()
+            )
             return Tilt(*found[0]), Tilt(*found[1]), Tilt(*found[2])
-        limit, below, ended = math.log(self.parts.companions.highest_order), Tilt(1.0, math.inf), Tilt(1.0, math.inf)
+        limit = math.log(self.parts.companions.highest_order)
+        below = Tilt(1.0, math.inf)
+        ended = Tilt(1.0, math.inf)
         middle = min(math.log(start), limit - 0.1)
         for _ in range(12):
-            c = np.exp(np.minimum(middle + np.linspace(-reach, reach, 13), limit - 0.02))
+            c = np.exp(
+                np.minimum(middle + np.linspace(-reach, reach, 13), limit - 0.02)
+            )
             value, slope, whole = self.real(c)
             rest = c * np.log(c) - (1.0 + c) * np.log1p(c) - c * self.epsilon
             tilts = [Tilt(*pair) for pair in zip(c.tolist(), (whole + rest).tolist())]
             below = min(below, *tilts, key=lambda tilt: tilt.bound)
-            ended = min([ended, *itertools.compress(tilts, np.isfinite(slope))], key=lambda tilt: tilt.bound)
+            ended = min(
+                [ended, *itertools.compress(tilts, np.isfinite(slope))],
+                key=lambda tilt: tilt.bound,
+            )
             force = c * (slope - self.epsilon) - 1.0 - c / (1.0 + c)
-            spent = (force <= 0.0) & (value - c * self.epsilon < self.log_delta - 2.0 * NEGLIGIBLE)
+            spent = (force <= 0.0) & (
+                value - c * self.epsilon < self.log_delta - 2.0 * NEGLIGIBLE
+            )
             first = 1 + int(np.max(np.flatnonzero(force <= 0.0), initial=-1))
             place = max(first - 1, 0)
             if spent.any():
                 place = int(np.argmax(spent))
                 break
-            if first == 0 and force[0] == math.inf and np.isfinite(force).any():  # windows end from some order on
+            if (
+                first == 0 and force[0] == math.inf and np.isfinite(force).any()
+            ):  # windows end from some order on
                 place = int(np.argmax(np.isfinite(force)))
                 break
             if first == 0:
@@ -213,28 +305,43 @@ class Band:
                 if math.log(c[-1]) > limit - 0.03:
                     break
             elif reach < 1.0:
-                place = first - 1 if force[first] > -force[first - 1] else first
+                if force[first] > -force[first - 1]:
+                    place = first - 1
+                else:
+                    place = first
                 break
             else:
-                low, high = math.log(c[first - 1]), math.log(c[first])
-                middle, reach = 0.5 * (low + high), 0.5 * (high - low)
+                low = math.log(c[first - 1])
+                high = math.log(c[first])
+                middle = 0.5 * (low + high)
+                reach = 0.5 * (high - low)
         return Tilt(float(c[place]), float((value + rest)[place])), below, ended
 
-    def spacing(self, c: float, log_delta: float, goal: float, ended: bool = False) -> Spacing:
+    def spacing(
+        self, c: float, log_delta: float, goal: float, ended: bool = False
+    ) -> Spacing:
         """The widest spacing of nodes that lines beside it (on which windows end) allow, for a goal of e-foldings."""
         shifts = c * SHIFTS[c * (1.0 + SHIFTS) < self.parts.companions.highest_order]
         values, slopes, _ = self.real(np.concatenate([[c], c - shifts, c + shifts]))
-        below, above = values[1 : 1 + shifts.size], values[1 + shifts.size :]
+        below = values[1 : 1 + shifts.size]
+        above = values[1 + shifts.size :]
         within = np.isfinite(slopes[1 + shifts.size :])
         if ended and within.any():
-            shifts, below, above = shifts[within], below[within], above[within]
+            shifts = shifts[within]
+            below = below[within]
+            above = above[within]
         peak = float(values[0]) - math.log(c) - math.log1p(c)
         digits = max(goal + peak - c * self.epsilon + math.log(c) - log_delta, 3.0)
-        grown = np.maximum(below + shifts * self.epsilon, above - shifts * self.epsilon) - peak
+        grown = (
+            np.maximum(below + shifts * self.epsilon, above - shifts * self.epsilon)
+            - peak
+        )
         grown = np.maximum(grown - np.log((c - shifts) * (1.0 + c - shifts)), 0.0)
         between = 2.0 * math.pi * shifts / (digits + grown)
         columns = np.array([between, shifts, below, above])
-        widest, shift, low, high = columns[:, np.argmax(between)].tolist() if shifts.size else [0.0] * 4
+        widest, shift, low, high = (
+            columns[:, np.argmax(between)].tolist() if shifts.size else [0.0] * 4
+        )
         return Spacing(widest, shift, low, high, digits, peak - c * self.epsilon)
 
     def nodes(self, c: float) -> float:
@@ -274,24 +381,44 @@ class Chosen(NamedTuple):
 def chosen_bands(parts: Parts, epsilon: float) -> Chosen | None:
     """The bands of windowed parts; None where they would be too many."""
     found: list[tuple[Band, Tilt]] = []
-    most, start, small_count = -math.inf, 1.5, all(step.replace for step, _ in parts.steps)
+    most = -math.inf
+    start = 1.5
+    small_count = all(step.replace for step, _ in parts.steps)
     caps = [parts.cap(step) for step, _ in parts.steps]
-    if any(not (cap <= FARTHEST and cap < MOST_EDGES * step.edge) for (step, _), cap in zip(parts.steps, caps)):
+    if any(
+        not (cap <= FARTHEST and cap < MOST_EDGES * step.edge)
+        for (step, _), cap in zip(parts.steps, caps)
+    ):
         return None
     for depth in range(MOST_BANDS):
         band = Band(parts, caps, epsilon, max(parts.log_delta, most - WITHIN))
         tilt, below, ended = band.saddle(start, NEXT if depth > 1 else 3.0)
         if not tilt.order > 0.0:
             return None
-        level, last, negligible = most - WITHIN, [], depth > 0 and below.bound < most - WITHIN - NEGLIGIBLE
-        if depth and not negligible and small_count and ended.bound < max(most, tilt.bound) + JOINED:
+        level = most - WITHIN
+        last = []
+        negligible = depth > 0 and below.bound < most - WITHIN - NEGLIGIBLE
+        if (
+            depth
+            and not negligible
+            and small_count
+            and ended.bound < max(most, tilt.bound) + JOINED
+        ):
             joined = max(level, ended.bound - WITHIN)
             last = [(Band(parts, caps, epsilon, joined, last=True), ended.order)]
-            level, last = (joined, last) if last[0][0].nodes(ended.order) < MOST_NODES else (level, [])
+            level, last = (
+                (joined, last)
+                if last[0][0].nodes(ended.order) < MOST_NODES
+                else (level, [])
+            )
         if negligible or last:
-            counts = [(one, at.order) for one, at in found if at.bound >= level - NEGLIGIBLE]
+            counts = [
+                (one, at.order) for one, at in found if at.bound >= level - NEGLIGIBLE
+            ]
             rest = [one for one in found if one[1].bound < level - NEGLIGIBLE]
-            return Chosen(counts + last, rest, (band, below) if negligible else None, level)
+            return Chosen(
+                counts + last, rest, (band, below) if negligible else None, level
+            )
         found.append((band, tilt))
         start = tilt.order * (tilt.order / found[-2][1].order if depth else 1.5)
         most = max(most, tilt.bound)

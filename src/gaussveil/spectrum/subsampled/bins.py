@@ -27,9 +27,13 @@ from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.subsampled.allocation import RandomAllocation
 from gaussveil.typing import Floats
 
-LEAST_NOISE, MOST_NOISE = 0.05, 1e3  # that a random allocation may have
+# that a random allocation may have
+LEAST_NOISE = 0.05
+MOST_NOISE = 1e3
 LEAST_SHIFT = 1e-4  # smaller ones are raised to it, or dropped from a lower end
-NODES, LOWER_NODES = 400, 150  # of a random allocation's curve, in each direction
+# of a random allocation's curve, in each direction
+NODES = 400
+LOWER_NODES = 150
 LITTLE_LEFT = 1e-15  # delta of a random allocation at its last node
 FARTHEST = 60.0  # epsilon of the last node, at most
 SURELY = -30.0  # deviations below which a delta is taken for 1
@@ -65,21 +69,48 @@ class BinnedAllocation(PrivacyProfile):
     backward: bool = False
 
     def __post_init__(self) -> None:
-        store(self, "known_shift", number("known_shift", self.known_shift, low=0.0, high=1e6))
+        store(
+            self,
+            "known_shift",
+            number("known_shift", self.known_shift, low=0.0, high=1e6),
+        )
         for prefix in ("", "least_"):
-            shifts, noises = getattr(self, f"{prefix}shifts"), getattr(self, f"{prefix}noise_multipliers")
+            shifts = getattr(self, f"{prefix}shifts")
+            noises = getattr(self, f"{prefix}noise_multipliers")
             bins = getattr(self, f"{prefix}bins")
             if not len(shifts) == len(noises) == len(bins):
-                raise ParameterError("'shifts', 'noise_multipliers' and 'bins' must be one of each for every bound.")
-            store(self, f"{prefix}shifts", tuple(number("shifts", one, low=0.0, high=1e6) for one in shifts))
-            noises = tuple(number("noise_multipliers", one, low=LEAST_NOISE, high=MOST_NOISE) for one in noises)
+                raise ParameterError(
+                    "'shifts', 'noise_multipliers' and 'bins' must be one of each for every bound."
+                )
+            store(
+                self,
+                f"{prefix}shifts",
+                tuple(number("shifts", one, low=0.0, high=1e6) for one in shifts),
+            )
+            noises = tuple(
+                number("noise_multipliers", one, low=LEAST_NOISE, high=MOST_NOISE)
+                for one in noises
+            )
             store(self, f"{prefix}noise_multipliers", noises)
-            store(self, f"{prefix}bins", tuple(integer("bins", one, low=1) for one in bins))
+            store(
+                self,
+                f"{prefix}bins",
+                tuple(integer("bins", one, low=1) for one in bins),
+            )
 
     @classmethod
-    def of(cls, known_shift: float, above: Sequence[CommonAndOwn], below: Sequence[CommonAndOwn]) -> BinnedAllocation:
+    def of(
+        cls,
+        known_shift: float,
+        above: Sequence[CommonAndOwn],
+        below: Sequence[CommonAndOwn],
+    ) -> BinnedAllocation:
         """Of bounds from above and from below; what no random allocation here is made for is left out of them."""
-        kept = [_raised(bound) for bound in above if bound.noise_multiplier >= LEAST_NOISE and bound.bins > 1]
+        kept = [
+            _raised(bound)
+            for bound in above
+            if bound.noise_multiplier >= LEAST_NOISE and bound.bins > 1
+        ]
         less = [_lowered(bound) for bound in below]
         return cls(
             known_shift,
@@ -94,7 +125,10 @@ class BinnedAllocation(PrivacyProfile):
     @property
     def above(self) -> list[CommonAndOwn]:
         """The bounds of upper ends."""
-        return [CommonAndOwn(*bound) for bound in zip(self.shifts, self.noise_multipliers, self.bins)]
+        return [
+            CommonAndOwn(*bound)
+            for bound in zip(self.shifts, self.noise_multipliers, self.bins)
+        ]
 
     @property
     def below(self) -> list[CommonAndOwn]:
@@ -133,22 +167,37 @@ class BinnedAllocation(PrivacyProfile):
     def _divergence(self, epsilon: Floats) -> Any:
         levels = np.ravel(epsilon) * (1.0 - 4.0 * UNIT)
         shift = max(self.known_shift, 1e-300) * (1.0 + 8.0 * UNIT)
-        ends = [np.asarray(GaussianPair.mean_shift(shift).delta(levels)) * ROUNDED_UP + 1e-300]
+        ends = [
+            np.asarray(GaussianPair.mean_shift(shift).delta(levels)) * ROUNDED_UP
+            + 1e-300
+        ]
         for bound in self.above:
             law = _discrete(bound.noise_multiplier, bound.bins)
-            ends.append(law.added(levels, bound.shift) if self.backward else law.removed(levels, bound.shift))
+            ends.append(
+                law.added(levels, bound.shift)
+                if self.backward
+                else law.removed(levels, bound.shift)
+            )
         return np.reshape(np.minimum(np.min(ends, axis=0), 1.0), np.shape(epsilon))
 
 
 def _raised(bound: CommonAndOwn) -> CommonAndOwn:
     """With roundings to the private side."""
-    shift = max(bound.shift / FAINTER, LEAST_SHIFT) if bound.shift > 0.0 else 0.0
-    return CommonAndOwn(shift, min(bound.noise_multiplier * FAINTER, MOST_NOISE), bound.bins)
+    if bound.shift > 0.0:
+        shift = max(bound.shift / FAINTER, LEAST_SHIFT)
+    else:
+        shift = 0.0
+    return CommonAndOwn(
+        shift, min(bound.noise_multiplier * FAINTER, MOST_NOISE), bound.bins
+    )
 
 
 def _lowered(bound: CommonAndOwn) -> CommonAndOwn:
     """With roundings to the other side."""
-    shift = bound.shift * FAINTER if bound.shift >= LEAST_SHIFT else 0.0
+    if bound.shift >= LEAST_SHIFT:
+        shift = bound.shift * FAINTER
+    else:
+        shift = 0.0
     noise = min(max(bound.noise_multiplier / FAINTER, LEAST_NOISE), MOST_NOISE)
     return CommonAndOwn(shift, noise, bound.bins)
 
@@ -163,11 +212,19 @@ class DiscreteRatio(NamedTuple):
 
     def removed(self, epsilon: Floats, shift: float) -> Floats:
         """E (e^Z R - a)_+: each value gives the delta of a mean shift at an epsilon that is moved by its logarithm."""
-        return self._summed(epsilon[:, None] - np.log(self.values), shift, self.values) + self.beyond
+        return (
+            self._summed(epsilon[:, None] - np.log(self.values), shift, self.values)
+            + self.beyond
+        )
 
     def added(self, epsilon: Floats, shift: float) -> Floats:
         """E (1 - a e^Z R)_+."""
-        return self._summed(epsilon[:, None] + np.log(self.values), shift, np.ones(self.values.size)) + self.at_zero
+        return (
+            self._summed(
+                epsilon[:, None] + np.log(self.values), shift, np.ones(self.values.size)
+            )
+            + self.at_zero
+        )
 
     def _summed(self, moved: Floats, shift: float, weights: Floats) -> Floats:
         if shift == 0.0:
@@ -175,8 +232,15 @@ class DiscreteRatio(NamedTuple):
         else:
             place = moved / shift - 0.5 * shift
             with np.errstate(all="ignore"):
-                deltas = np.where(place < SURELY, 1.0, tail_less(np.maximum(place, SURELY), np.asarray(shift)))
-        return np.asarray((np.clip(deltas, 0.0, 1.0) * (weights * self.masses)).sum(axis=1) * ROUNDED_UP)
+                deltas = np.where(
+                    place < SURELY,
+                    1.0,
+                    tail_less(np.maximum(place, SURELY), np.asarray(shift)),
+                )
+        return np.asarray(
+            (np.clip(deltas, 0.0, 1.0) * (weights * self.masses)).sum(axis=1)
+            * ROUNDED_UP
+        )
 
 
 @lru_cache(maxsize=64)
@@ -186,7 +250,9 @@ def _discrete(noise_multiplier: float, bins: int) -> DiscreteRatio:
     up = down = _nodes(law, NODES)
     calls = np.array(law.delta(up))
     shares = np.array(law.reversed().delta(down))  # of u: E (1 - R/u)_+
-    calls[0] = shares[0] = max(calls[0], shares[0])  # both are the total variation distance
+    calls[0] = shares[0] = max(
+        calls[0], shares[0]
+    )  # both are the total variation distance
     values = np.concatenate([np.exp(-down[:0:-1]), np.exp(up)])
     # E (R - u)_+ below 1 is 1 - u + E (u - R)_+; slopes are taken of the puts there, since nothing cancels in them.
     puts = np.exp(-down) * shares
@@ -201,7 +267,9 @@ def _discrete(noise_multiplier: float, bins: int) -> DiscreteRatio:
 
 def _nodes(law: RandomAllocation, count: int) -> Floats:
     """Epsilons from 0 to where next to nothing is left, by a lower end, which is cheap; any choice is sound."""
-    known = float(GaussianPair.mean_shift(1.0 / law.noise_multiplier).epsilon(LITTLE_LEFT))
+    known = float(
+        GaussianPair.mean_shift(1.0 / law.noise_multiplier).epsilon(LITTLE_LEFT)
+    )
     ends = min(known, FARTHEST) * np.linspace(1.0, 0.0, 64, endpoint=False)
     enough = [law.lower(end) <= LITTLE_LEFT for end in ends.tolist()]
     return np.linspace(0.0, float(ends[max(sum(enough) - 1, 0)]), count + 1)
@@ -210,13 +278,22 @@ def _nodes(law: RandomAllocation, count: int) -> Floats:
 def _mixed_lower(bound: CommonAndOwn, epsilon: float) -> float:
     """A lower end of E e^Z C(a e^-Z): C(u) = E (R' - u)_+ falls, so on a cell of u its value at the end serves."""
     if bound.noise_multiplier == MOST_NOISE:  # next to nothing is the bins' own
-        return float(GaussianPair.mean_shift(bound.shift).enclose(epsilon).lower) if bound.shift else 0.0
+        if bound.shift:
+            return float(GaussianPair.mean_shift(bound.shift).enclose(epsilon).lower)
+        return 0.0
     levels, calls = _lower_calls(bound.noise_multiplier, bound.bins)
     if bound.shift == 0.0:
         return RandomAllocation(bound.noise_multiplier, bound.bins).lower(epsilon)
-    edges = (epsilon - levels) / bound.shift  # of Z over its deviation, under the law tilted by e^Z
+    edges = (
+        epsilon - levels
+    ) / bound.shift  # of Z over its deviation, under the law tilted by e^Z
     chance = scipy.special.ndtr(edges - 0.5 * bound.shift)
-    return max(float((calls[1:] * np.maximum(chance[:-1] - chance[1:], 0.0)).sum()) * (1.0 - 1e-9) - 1e-15, 0.0)
+    return max(
+        float((calls[1:] * np.maximum(chance[:-1] - chance[1:], 0.0)).sum())
+        * (1.0 - 1e-9)
+        - 1e-15,
+        0.0,
+    )
 
 
 @lru_cache(maxsize=64)
@@ -225,6 +302,11 @@ def _lower_calls(noise_multiplier: float, bins: int) -> tuple[Floats, Floats]:
     law = RandomAllocation(noise_multiplier, bins)
     up = down = _nodes(law, LOWER_NODES)
     back = law.reversed()
-    low = [-math.expm1(-level) + math.exp(-level) * back.lower(level) for level in down[:0:-1].tolist()]
+    low = [
+        -math.expm1(-level) + math.exp(-level) * back.lower(level)
+        for level in down[:0:-1].tolist()
+    ]
     levels = np.concatenate([[-40.0], -down[:0:-1], up])
-    return levels, np.concatenate([[1.0 - 1e-17], low, [law.lower(level) for level in up.tolist()]]) * (1.0 - 1e-12)
+    return levels, np.concatenate(
+        [[1.0 - 1e-17], low, [law.lower(level) for level in up.tolist()]]
+    ) * (1.0 - 1e-12)

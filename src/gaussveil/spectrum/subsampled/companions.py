@@ -26,15 +26,23 @@ class Gaussians(NamedTuple):
     def cumulant(self, order: Complexes) -> Complexes:
         """K(s), the branch that is real on the real axis and continuous above it."""
         opening = 1.0 + np.multiply.outer(order, self.variance_gap)
-        value = -0.5 * order * float(self.multiplicity @ self.log_ratio) - 0.5 * np.log(opening) @ self.multiplicity
+        value = (
+            -0.5 * order * float(self.multiplicity @ self.log_ratio)
+            - 0.5 * np.log(opening) @ self.multiplicity
+        )
         return value + 0.5 * order * (1.0 + order) * ((1.0 / opening) @ self.energy)
 
     def real_moments(self, order: float) -> tuple[float, float, float]:
         """K, K', K'' at a real order inside its domain."""
-        gap, opening = self.variance_gap, 1.0 + order * self.variance_gap
-        slope = 0.5 * float(self.energy @ ((order * (1.0 + opening) + 1.0) / opening**2))
+        gap = self.variance_gap
+        opening = 1.0 + order * self.variance_gap
+        slope = 0.5 * float(
+            self.energy @ ((order * (1.0 + opening) + 1.0) / opening**2)
+        )
         slope -= 0.5 * float(self.multiplicity @ (self.log_ratio + gap / opening))
-        bend = float(self.multiplicity @ (gap / opening) ** 2) / 2.0 + float(self.energy @ ((1.0 - gap) / opening**3))
+        bend = float(self.multiplicity @ (gap / opening) ** 2) / 2.0 + float(
+            self.energy @ ((1.0 - gap) / opening**3)
+        )
         return float(self.cumulant(np.array([order + 0.0j]))[0].real), slope, bend
 
     @property
@@ -46,7 +54,9 @@ class Gaussians(NamedTuple):
     def highest_order(self) -> float:
         """End of the domain of K."""
         lowest = float(self.variance_gap.min(initial=0.0))
-        return -1.0 / lowest if lowest < 0.0 else math.inf
+        if lowest < 0.0:
+            return -1.0 / lowest
+        return math.inf
 
 
 class Companions(NamedTuple):
@@ -67,7 +77,8 @@ class Companions(NamedTuple):
 
     def cumulant(self, orders: Complexes) -> LawMoments:
         """K(s), any branch of it, and a bound of the laws' rounding; that of Gaussians is next to nothing."""
-        value, rounding = self.gaussians.cumulant(orders), np.zeros(orders.size)
+        value = self.gaussians.cumulant(orders)
+        rounding = np.zeros(orders.size)
         for law, count in self.laws:
             found = law.cumulant(orders, count)
             value = value + found.log_moment
@@ -96,11 +107,16 @@ class BallCompanions(NamedTuple):
     @property
     def terms(self) -> tuple[Term, ...]:
         """Terms of the Gaussian pairs, which end the domain of K."""
-        return self.pairs.terms if self.pairs is not None else ()
+        if self.pairs is not None:
+            return self.pairs.terms
+        return ()
 
     def exponent(self, s: acb) -> acb:
         """K(s), any branch of it."""
-        value = self.pairs.exponent(s) if self.pairs is not None else acb(0)
+        if self.pairs is not None:
+            value = self.pairs.exponent(s)
+        else:
+            value = acb(0)
         for law, count in self.laws:
             value += count * law.moment(s).log()
         return value
@@ -109,4 +125,6 @@ class BallCompanions(NamedTuple):
         """log of a bound on |e^K| at c and all greater heights, over e^K(c): that of atoms need not fall at all."""
         if self.pairs is None:
             return arb(0)
-        return self.pairs.exponent(acb(c, height)).real - self.pairs.exponent(acb(c)).real
+        return (
+            self.pairs.exponent(acb(c, height)).real - self.pairs.exponent(acb(c)).real
+        )

@@ -18,7 +18,9 @@ from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 
 
-def composed(parts: Iterable[tuple[PrivacyCurve, int]], **grid: Any) -> PrivacyCurve | None:
+def composed(
+    parts: Iterable[tuple[PrivacyCurve, int]], **grid: Any
+) -> PrivacyCurve | None:
     """The curve of all parts, each `count` times, in the direction in which they stand; None of nothing.
 
     `grid` may hold `interval` and `max_bins` of the grid, where there is one.
@@ -32,7 +34,9 @@ def composed(parts: Iterable[tuple[PrivacyCurve, int]], **grid: Any) -> PrivacyC
         else:
             exact += factors.times(count)
     others = [part for kind, alike in by_kind.items() for part in kind.together(alike)]
-    if any(loss.batch_shape for loss, _ in exact.gaussians) and (exact.steps or exact.laws):
+    if any(loss.batch_shape for loss, _ in exact.gaussians) and (
+        exact.steps or exact.laws
+    ):
         # Of label edges the worst at each epsilon is taken: no pair alone, so that a grid must do.
         others.append((compose(*_repeated(exact.gaussians)), 1))
         exact = Factors(steps=exact.steps, laws=exact.laws)
@@ -47,18 +51,33 @@ def composed(parts: Iterable[tuple[PrivacyCurve, int]], **grid: Any) -> PrivacyC
         return others[0][0]
     if whole is not None:
         others.append((whole, 1))
-    return compose_pessimistic([curve for curve, _ in others], [count for _, count in others], **grid)
+    return compose_pessimistic(
+        [curve for curve, _ in others], [count for _, count in others], **grid
+    )
 
 
 def exact_curve(factors: Factors) -> PrivacyCurve | None:
     """The curve of factors under one contour; None where no moment falls along it."""
     losses = _repeated(factors.gaussians)
-    gaussian = compose(*losses) if len(losses) > 1 else losses[0] if losses else None
+    if len(losses) > 1:
+        gaussian = compose(*losses)
+    elif losses:
+        gaussian = losses[0]
+    else:
+        gaussian = None
     if not factors.laws or not (losses or factors.steps):
-        return SubsampledLoss(factors.steps, gaussian) if factors.steps else gaussian
-    finite = SubsampledLoss(factors.steps, gaussian, [(law.finite, count) for law, count in factors.laws])
-    certain = all(law.infinity == law.reversed().infinity == 0.0 for law, _ in factors.laws)
-    return finite if certain else WithInfinity(finite, factors.laws)
+        if factors.steps:
+            return SubsampledLoss(factors.steps, gaussian)
+        return gaussian
+    finite = SubsampledLoss(
+        factors.steps, gaussian, [(law.finite, count) for law, count in factors.laws]
+    )
+    certain = all(
+        law.infinity == law.reversed().infinity == 0.0 for law, _ in factors.laws
+    )
+    if certain:
+        return finite
+    return WithInfinity(finite, factors.laws)
 
 
 def _repeated(gaussians: Sequence[tuple[PrivacyLoss, int]]) -> list[PrivacyLoss]:
@@ -75,6 +94,13 @@ def lower_end(parts: Sequence[tuple[PrivacyCurve, int]], epsilon: float) -> floa
             if tried:
                 least += tried[min(index, len(tried) - 1)].times(count)
         if (whole := exact_curve(least)) is not None:
-            ends += [float(np.max(side.enclose(epsilon).lower)) for side in (whole, whole.reversed())]
-    own = [side.lower(epsilon, count) for curve, count in parts for side in (curve, curve.reversed())]
+            ends += [
+                float(np.max(side.enclose(epsilon).lower))
+                for side in (whole, whole.reversed())
+            ]
+    own = [
+        side.lower(epsilon, count)
+        for curve, count in parts
+        for side in (curve, curve.reversed())
+    ]
     return max(ends + own)

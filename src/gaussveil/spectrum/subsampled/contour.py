@@ -15,7 +15,9 @@ ACCURATE = 1e-11  # error of log delta, over 1 + epsilon times its slope, at whi
 PROBES = np.arange(1.0, 5.6, 0.4)  # of u; further up one line is not taken
 STAYS = 4  # probes at which it stays fallen
 RESOLVED = 5e-12  # of delta, that sums over outputs may lack: 2.4e-12 at most in 17,000 random settings
-RANGES = np.concatenate([[0.0], np.arcsinh(2.0 ** np.arange(3.0, 30.0, 2.0))])  # heights a factor 4 apart
+RANGES = np.concatenate(
+    [[0.0], np.arcsinh(2.0 ** np.arange(3.0, 30.0, 2.0))]
+)  # heights a factor 4 apart
 FALLEN = -36.0  # log of the integrand over its peak at which the contour ends
 NODES = (48, 96, 192, 384, 768, 1536)
 SETTLED = 3e-10  # agreement with half the nodes; halving the spacing squares the error, or better
@@ -32,26 +34,36 @@ class Parts(NamedTuple):
 
     def windowed(self, log_delta: float) -> Parts:
         """The same with windows that are narrow, yet leave out next to nothing of delta = e^log_delta."""
-        return self._replace(log_delta=min(log_delta, 0.0)) if self.steps else self
+        if self.steps:
+            return self._replace(log_delta=min(log_delta, 0.0))
+        return self
 
     def cap(self, step: Step) -> float:
         """Where the step's window ends."""
         if self.log_delta == -math.inf:
             return math.inf
-        return step.cap(self.log_delta - math.log(sum(count for _, count in self.steps)) - LEFT_OUT)
+        return step.cap(
+            self.log_delta - math.log(sum(count for _, count in self.steps)) - LEFT_OUT
+        )
 
     @property
     def left_out(self) -> float:
         """Bound on how much of delta the windows leave out."""
         if self.log_delta == -math.inf:
             return 0.0
-        return sum(count * math.exp(step.left_out(self.cap(step))) for step, count in self.steps)
+        return sum(
+            count * math.exp(step.left_out(self.cap(step)))
+            for step, count in self.steps
+        )
 
     def start(self, normal: float, z: float) -> float:
         """Where a search for an order begins: at that of a normal loss, or at one that tilts a single output to z."""
         if self.steps and not self.companions.present and not self.steps[0][0].backward:
             normal = min(normal, max(z, 1.0) / self.steps[0][0].slope(z))
-        return min(normal if 0.0 < normal < math.inf else 1.0, 0.5 * self.companions.highest_order)
+        return min(
+            normal if 0.0 < normal < math.inf else 1.0,
+            0.5 * self.companions.highest_order,
+        )
 
     def real_moments(self, order: float) -> tuple[float, float, float]:
         """K, K', K'' of the composition at a real order."""
@@ -76,12 +88,19 @@ def saddle(parts: Parts, epsilon: float) -> Saddle:
     """
     limit = parts.companions.highest_order
     _, mean, variance = parts.real_moments(0.0)
-    low, high = (0.0, limit) if mean - epsilon <= 2.0 * math.sqrt(variance) else (-1.0, 0.0)
+    low, high = (
+        (0.0, limit) if mean - epsilon <= 2.0 * math.sqrt(variance) else (-1.0, 0.0)
+    )
     centre = -0.5
     if low == 0.0:
         far = epsilon - mean
-        z = parts.steps[0][0].place(epsilon) if parts.steps else 0.0
-        centre = parts.start((far + math.sqrt(far * far + 4.0 * variance)) / (2.0 * variance), z)
+        if parts.steps:
+            z = parts.steps[0][0].place(epsilon)
+        else:
+            z = 0.0
+        centre = parts.start(
+            (far + math.sqrt(far * far + 4.0 * variance)) / (2.0 * variance), z
+        )
     for _ in range(80):
         value, mean, variance = parts.real_moments(centre)
         force = mean - epsilon - 1.0 / centre - 1.0 / (1.0 + centre)
@@ -90,14 +109,20 @@ def saddle(parts: Parts, epsilon: float) -> Saddle:
             high = centre
         else:
             low = centre
-        if math.isfinite(force) and (abs(force) < 1e-2 * math.sqrt(stiffness) or high - low < 1e-9 * centre):
+        if math.isfinite(force) and (
+            abs(force) < 1e-2 * math.sqrt(stiffness) or high - low < 1e-9 * centre
+        ):
             break
         newton = centre - force / stiffness
         if centre > 0.0 and math.isfinite(force):
             newton = centre * math.exp(max(-1.5, min(1.5, -force / stiffness / centre)))
         if not low < newton < high:
-            newton = 0.5 * (low + high) if math.isfinite(high) else 2.0 * centre
-            newton = 0.1 * high if low == 0.0 and math.isfinite(high) else newton
+            if math.isfinite(high):
+                newton = 0.5 * (low + high)
+            else:
+                newton = 2.0 * centre
+            if low == 0.0 and math.isfinite(high):
+                newton = 0.1 * high
         centre = newton
     peak = value - centre * epsilon - math.log(abs(centre)) - math.log1p(centre)
     return Saddle(centre, 1.0 / math.sqrt(stiffness), peak)
@@ -115,12 +140,18 @@ class Nodes(NamedTuple):
     def log_delta(self, epsilon: float) -> tuple[float, float, float]:
         """log delta, its slope in epsilon, and a bound on its error (infinite where nothing settled)."""
         exponent = self.cumulant - self.order * epsilon
-        terms = np.log(self.weight) + exponent - np.log(self.order) - np.log1p(self.order)
+        terms = (
+            np.log(self.weight) + exponent - np.log(self.order) - np.log1p(self.order)
+        )
         missing = self.order[0].real < 0.0  # then the sum is delta - 1
         peak = float(terms.real.max())
         values = np.exp(terms - peak)
-        sign = -1.0 if missing else 1.0
-        fine, coarse = sign * float(values.real.sum()), sign * 2.0 * float(values[::2].real.sum())
+        if missing:
+            sign = -1.0
+        else:
+            sign = 1.0
+        fine = sign * float(values.real.sum())
+        coarse = sign * 2.0 * float(values[::2].real.sum())
         if not (math.isfinite(peak) and fine > 0.0):
             return math.nan, math.nan, math.inf
         size = np.abs(values)
@@ -128,13 +159,21 @@ class Nodes(NamedTuple):
         settled = apart <= SETTLED and size[-1] <= 1e-11 * fine
         exact = UNIT * (16.0 + 4.0 * np.abs(exponent))
         beyond = float(size[-1]) * size.size  # it falls at least as e^-u there
-        error = (float(size @ (self.rounding + exact)) + beyond) / fine + apart**1.5 + RESOLVED
+        error = (
+            (float(size @ (self.rounding + exact)) + beyond) / fine
+            + apart**1.5
+            + RESOLVED
+        )
         slope = -sign * float((values * self.order).real.sum()) / fine
         value = peak + math.log(fine)
         if missing:
             rest = -math.expm1(value)
-            value, slope, error = math.log(max(rest, 1e-300)), -slope * (1.0 - rest) / rest, error * (1.0 - rest) / rest
-        error += self.left_out * math.exp(min(-value, 700.0)) + 4.0 * UNIT * (1.0 + abs(peak) + abs(value))
+            value = math.log(max(rest, 1e-300))
+            slope = -slope * (1.0 - rest) / rest
+            error = error * (1.0 - rest) / rest
+        error += self.left_out * math.exp(min(-value, 700.0)) + 4.0 * UNIT * (
+            1.0 + abs(peak) + abs(value)
+        )
         return value, slope, error if settled else math.inf
 
 
@@ -142,12 +181,15 @@ class Contour:
     """The line through one saddle; what the sums inside M need is prepared once for each range of heights."""
 
     def __init__(self, parts: Parts, at: Saddle) -> None:
-        self.parts, self.at = parts, at
+        self.parts = parts
+        self.at = at
         self._sums: dict[tuple[int, int], Sums | None] = {}
 
     def place(self, u: Floats) -> tuple[Complexes, Complexes]:
         """The points of the contour and ds/du / i."""
-        return self.at.centre + 1j * self.at.width * np.sinh(u), self.at.width * np.cosh(u)
+        return self.at.centre + 1j * self.at.width * np.sinh(
+            u
+        ), self.at.width * np.cosh(u)
 
     def nodes(self, u: Floats, step: float) -> Nodes:
         """Nodes at the parameters u, a step apart."""
@@ -164,7 +206,9 @@ class Contour:
             ends, _ = self.place(RANGES[block : block + 2])
             for index, (step, count) in enumerate(self.parts.steps):
                 if (index, block) not in self._sums:
-                    self._sums[index, block] = step.sums(ends, count, self.parts.cap(step))
+                    self._sums[index, block] = step.sums(
+                        ends, count, self.parts.cap(step)
+                    )
                 sums = self._sums[index, block]
                 if sums is None:
                     value[rows] = np.nan
@@ -176,14 +220,23 @@ class Contour:
 
     def extent(self, epsilon: float) -> float:
         """The u at which the integrand has fallen for good; infinite where it does not or where rounding is met."""
-        limit, fell = NOISY + math.log1p(abs(self.at.centre * epsilon)), np.zeros(0, dtype=bool)
+        limit = NOISY + math.log1p(abs(self.at.centre * epsilon))
+        fell = np.zeros(0, dtype=bool)
         for start in range(0, PROBES.size, 4):
             u = PROBES[start : start + 4]
             order, swing = self.place(u)
             value, rounding = self.cumulant(u, order)
-            terms = value - order * epsilon - np.log(order) - np.log1p(order) + np.log(swing / self.at.width)
+            terms = (
+                value
+                - order * epsilon
+                - np.log(order)
+                - np.log1p(order)
+                + np.log(swing / self.at.width)
+            )
             size = terms.real - self.at.peak
-            fell = np.concatenate([fell, size < FALLEN])  # moments may cross zero and come back
+            fell = np.concatenate(
+                [fell, size < FALLEN]
+            )  # moments may cross zero and come back
             noisy = ~np.isfinite(size) | (size + np.log(rounding + 1e-300) > limit)
             if np.any(noisy & ~np.logical_or.accumulate(fell)[start:]):
                 break
@@ -194,20 +247,31 @@ class Contour:
     def settle(self, epsilon: float, extent: float) -> Nodes:
         """Nodes up to the extent, doubled until delta at epsilon settles."""
         step = extent / NODES[0]
-        found, before = self.nodes(step * np.arange(NODES[0] + 1.0), step), math.nan
+        found = self.nodes(step * np.arange(NODES[0] + 1.0), step)
+        before = math.nan
         for count in NODES[1:]:
             value, _, error = found.log_delta(epsilon)
             if math.isfinite(error) or not np.all(np.isfinite(found.cumulant)):
                 break
-            last = np.log(found.weight[-1] / found.order[-1] ** 2) + found.cumulant[-1] - found.order[-1] * epsilon
-            open_end = count > NODES[1] and self.at.centre > 0.0 and last.real > value - 18.0
-            if open_end or (count > NODES[2] and not abs(value - before) < 0.25):  # digits double with nodes
+            last = (
+                np.log(found.weight[-1] / found.order[-1] ** 2)
+                + found.cumulant[-1]
+                - found.order[-1] * epsilon
+            )
+            open_end = (
+                count > NODES[1] and self.at.centre > 0.0 and last.real > value - 18.0
+            )
+            if open_end or (
+                count > NODES[2] and not abs(value - before) < 0.25
+            ):  # digits double with nodes
                 break
             before = value
             step = extent / count  # the nodes so far are every second one
             between = self.nodes(step * np.arange(1.0, count, 2.0), step)
             halves = found._replace(weight=0.5 * found.weight)
-            joined: list[Any] = [np.empty(count + 1, dtype=column.dtype) for column in halves[:-1]]
+            joined: list[Any] = [
+                np.empty(count + 1, dtype=column.dtype) for column in halves[:-1]
+            ]
             for column, even, odd in zip(joined, halves[:-1], between):
                 column[::2], column[1::2] = even, odd
             found = Nodes(joined[0], joined[1], joined[2], joined[3], found.left_out)

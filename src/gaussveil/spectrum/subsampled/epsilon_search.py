@@ -12,9 +12,19 @@ import numpy as np
 
 from gaussveil.spectrum.enclosures.interval import Enclosure
 from gaussveil.spectrum.roots import Look, private_end
-from gaussveil.spectrum.subsampled.band_lines import CLOSE, Lines, far_from_root, lines_near, nodes_for, one_line
+from gaussveil.spectrum.subsampled.band_lines import (
+    CLOSE,
+    Lines,
+    far_from_root,
+    lines_near,
+    nodes_for,
+    one_line,
+)
 from gaussveil.spectrum.subsampled.contour import ACCURATE, Nodes, Parts
-from gaussveil.spectrum.subsampled.first_guess import saddlepoint_epsilon, single_epsilon_guess
+from gaussveil.spectrum.subsampled.first_guess import (
+    saddlepoint_epsilon,
+    single_epsilon_guess,
+)
 from gaussveil.spectrum.subsampled.step import UNIT
 
 TOLERANCE = 1e-13
@@ -38,7 +48,11 @@ class EpsilonSearch:
         bound: Callable[[float], float],
         enclose: Callable[[float, float], Enclosure],
     ) -> None:
-        self.parts, self.goal, self.largest, self.bound, self.enclose = parts, goal, largest, bound, enclose
+        self.parts = parts
+        self.goal = goal
+        self.largest = largest
+        self.bound = bound
+        self.enclose = enclose
         self.windowed = parts.windowed(goal - 2.0)
         self.nodes: Nodes | Lines | None = None
         self.slope = self.error = math.nan
@@ -54,17 +68,31 @@ class EpsilonSearch:
             epsilon = lines.epsilon
         tolerance = TOLERANCE * (1.0 - self.goal)
         found = private_end(self.look, epsilon, 0.0, largest, tolerance=tolerance)
-        if found == 0.0 or not math.isfinite(self.error) or self.error < COARSE * abs(self.slope) * found:
+        if (
+            found == 0.0
+            or not math.isfinite(self.error)
+            or self.error < COARSE * abs(self.slope) * found
+        ):
             return found
-        return private_end(self.look_enclosed, found, 0.0, largest, rtol=ENCLOSED, evaluations=MOST_ENCLOSED)
+        return private_end(
+            self.look_enclosed,
+            found,
+            0.0,
+            largest,
+            rtol=ENCLOSED,
+            evaluations=MOST_ENCLOSED,
+        )
 
     def look(self, epsilon: float) -> Look:
         """By how much log delta may exceed the goal."""
         value, slope, error = self._at(epsilon)
-        self.slope, self.error = slope, error
+        self.slope = slope
+        self.error = error
         if not math.isfinite(error):
             bound = self.bound(epsilon) - self.goal
-            return Look(bound) if bound <= 0.0 else self.look_enclosed(epsilon)
+            if bound <= 0.0:
+                return Look(bound)
+            return self.look_enclosed(epsilon)
         excess = value + error - self.goal
         if -2.0 * error <= excess <= 0.0:
             return Look(0.0)
@@ -80,7 +108,9 @@ class EpsilonSearch:
         """log delta, its slope and its error bound, on the nodes at hand if they serve."""
         if self.nodes is not None:
             found = self.nodes.log_delta(epsilon)
-            if accurate(*found, epsilon) or (isinstance(self.nodes, Lines) and self.nodes.near(*found, epsilon)):
+            if accurate(*found, epsilon) or (
+                isinstance(self.nodes, Lines) and self.nodes.near(*found, epsilon)
+            ):
                 return found
         self.nodes = nodes_for(self.windowed, epsilon, self.goal - 2.0)
         return self.nodes.log_delta(epsilon)
@@ -109,10 +139,15 @@ def first_guess(parts: Parts, goal: float) -> float:
     saddlepoint = saddlepoint_epsilon(parts.windowed(goal), goal)
     if not parts.steps or parts.companions.laws:
         return saddlepoint
-    if sum(step.sampling_rate * count for step, count in parts.steps) > 1.0 or parts.steps[0][0].backward:
+    if (
+        sum(step.sampling_rate * count for step, count in parts.steps) > 1.0
+        or parts.steps[0][0].backward
+    ):
         return saddlepoint
     uses = math.log(sum(count for _, count in parts.steps))
     alone = max(single_epsilon_guess(step, goal - uses) for step, _ in parts.steps)
     nearly_normal = min(step.noise_multiplier for step, _ in parts.steps) > 3.5
     trusted = alone <= saddlepoint < (math.inf if nearly_normal else 4.0 * alone)
-    return saddlepoint if trusted else alone
+    if trusted:
+        return saddlepoint
+    return alone

@@ -16,12 +16,21 @@ def saddlepoint_epsilon(parts: Parts, goal: float) -> float:
 
     Near an order log delta falls by it for each epsilon, which also bridges orders at which a rare output takes over.
     """
-    low, high, epsilon = 0.0, parts.companions.highest_order, 0.0
-    order = parts.start(math.sqrt((1.0 - 2.0 * goal) / parts.real_moments(0.0)[2]), math.sqrt(-2.0 * goal))
+    low = 0.0
+    high = parts.companions.highest_order
+    epsilon = 0.0
+    order = parts.start(
+        math.sqrt((1.0 - 2.0 * goal) / parts.real_moments(0.0)[2]),
+        math.sqrt(-2.0 * goal),
+    )
     for _ in range(16):
         value, mean, variance = parts.real_moments(order)
         spread = order * (1.0 + order) * math.sqrt(2.0 * math.pi * variance) + 1.0
-        log_delta = value - order * mean - math.log(spread) if math.isfinite(value) else -math.inf  # the windows' end
+        # the windows' end
+        if math.isfinite(value):
+            log_delta = value - order * mean - math.log(spread)
+        else:
+            log_delta = -math.inf
         if log_delta > goal or (low == 0.0 and math.isfinite(log_delta)):
             epsilon = max(mean + (log_delta - goal) / order, 0.0)
         if abs(log_delta - goal) < 0.5:
@@ -32,10 +41,16 @@ def saddlepoint_epsilon(parts: Parts, goal: float) -> float:
             low = order
         else:
             high = order
-        newton = (log_delta - goal) / (order * order * variance + 1.0) if math.isfinite(log_delta) else -3.0
+        if math.isfinite(log_delta):
+            newton = (log_delta - goal) / (order * order * variance + 1.0)
+        else:
+            newton = -3.0
         order *= math.exp(max(-3.0, min(newton, 3.0)))
         if not low < order < high:
-            order = math.sqrt(low * high) if low > 0.0 and high < math.inf else 0.1 * high
+            if low > 0.0 and high < math.inf:
+                order = math.sqrt(low * high)
+            else:
+                order = 0.1 * high
         if order == math.inf:
             order = 2.0 * low
     return epsilon
@@ -46,9 +61,14 @@ def single_epsilon_guess(step: Step, goal: float) -> float:
 
     def look(log_epsilon: float) -> Look:
         epsilon = math.exp(log_epsilon)
-        raised, edge = math.expm1(min(epsilon, 700.0)) + step.sampling_rate, step.place(epsilon)
-        part = math.log(step.sampling_rate) + float(scipy.special.log_ndtr(1.0 / step.noise_multiplier - edge))
+        raised = math.expm1(min(epsilon, 700.0)) + step.sampling_rate
+        edge = step.place(epsilon)
+        part = math.log(step.sampling_rate) + float(
+            scipy.special.log_ndtr(1.0 / step.noise_multiplier - edge)
+        )
         rest = math.log(raised) + float(scipy.special.log_ndtr(-edge)) - part
-        return Look((part + math.log(-math.expm1(rest)) if rest < 0.0 else -math.inf) - goal)
+        return Look(
+            (part + math.log(-math.expm1(rest)) if rest < 0.0 else -math.inf) - goal
+        )
 
     return math.exp(private_end(look, 0.0, math.log(1e-12), math.log(1e3), rtol=1e-4))

@@ -35,12 +35,18 @@ class FixedSizeBatch(PrivacyProfile):
     rate: float
 
     def __post_init__(self) -> None:
-        store(self, "noise_multiplier", number("noise_multiplier", self.noise_multiplier, low=1e-2, high=1e6))
+        store(
+            self,
+            "noise_multiplier",
+            number("noise_multiplier", self.noise_multiplier, low=1e-2, high=1e6),
+        )
         store(self, "rate", number("rate", self.rate, low=1e-9, high=1.0))
 
     def _divergence(self, epsilon: Floats) -> Any:
         shift = 2.0 / self.noise_multiplier * (1.0 + 1e-15)
-        return PoissonSubsampled(GaussianPair.mean_shift(shift), self.rate).delta(epsilon)
+        return PoissonSubsampled(GaussianPair.mean_shift(shift), self.rate).delta(
+            epsilon
+        )
 
     def enclose(self, epsilon: ArrayLike) -> Enclosure:
         """Ends of delta in balls: that of a step whose noise is half as large, as the record moves twice as far."""
@@ -48,9 +54,14 @@ class FixedSizeBatch(PrivacyProfile):
 
         levels = epsilon_array(epsilon, np.zeros(()))
         if self.rate == 1.0:
-            return GaussianPair.mean_shift(2.0 / self.noise_multiplier * (1.0 + 1e-15)).enclose(levels[()])
+            return GaussianPair.mean_shift(
+                2.0 / self.noise_multiplier * (1.0 + 1e-15)
+            ).enclose(levels[()])
         step = Step(0.5 * self.noise_multiplier, self.rate)
-        return stacked([enclose_single(step, float(level)) for level in np.ravel(levels)], levels.shape)
+        return stacked(
+            [enclose_single(step, float(level)) for level in np.ravel(levels)],
+            levels.shape,
+        )
 
     def dp_delta_upper(self, epsilon: float) -> float:
         """Delta at one epsilon, from above."""

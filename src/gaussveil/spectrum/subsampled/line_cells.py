@@ -21,7 +21,9 @@ PATHS = 0.49 * math.pi * np.geomspace(1e-3, 1.0, 16)  # Im z over sigma
 
 def _log_sum(logs: Floats) -> float:
     top = float(np.max(logs))
-    return top + math.log(float(np.exp(logs - top).sum())) + UP if math.isfinite(top) else top
+    if math.isfinite(top):
+        return top + math.log(float(np.exp(logs - top).sum())) + UP
+    return top
 
 
 def _damping(turns: float) -> float:
@@ -38,7 +40,8 @@ class Window(NamedTuple):
 
     def most(self, edges: Floats) -> Floats:
         """log of the largest value between neighbouring edges."""
-        above, below = log_ndtr((self.cap - edges[:-1]) / self.edge), log_ndtr((edges[1:] - self.low) / self.edge)
+        above = log_ndtr((self.cap - edges[:-1]) / self.edge)
+        below = log_ndtr((edges[1:] - self.low) / self.edge)
         return np.asarray(np.minimum(above, below)) + UP
 
     def least(self, edges: Floats) -> Floats:
@@ -56,43 +59,77 @@ class Window(NamedTuple):
         if self.low > -math.inf:
             return np.full(edges.size - 1, over)
         u = (self.cap - edges[1:]) / self.edge
-        ratio = np.exp(np.minimum(over - 0.5 * u * u - log_ndtr(u) + UP, 700.0)) / math.sqrt(2.0 * math.pi)
+        ratio = np.exp(
+            np.minimum(over - 0.5 * u * u - log_ndtr(u) + UP, 700.0)
+        ) / math.sqrt(2.0 * math.pi)
         return np.asarray(np.minimum(over, np.log1p(strip / self.edge * ratio) + UP))
 
 
 class Cells:
     """Upper ends of |e^{base + s L} phi| beside outputs in [low, cut], times a window, at orders of real part c."""
 
-    def __init__(self, step: Step, c: float, low: float, cut: float, window: Window | None = None) -> None:
-        self.step, self.cut = step, cut
+    def __init__(
+        self, step: Step, c: float, low: float, cut: float, window: Window | None = None
+    ) -> None:
+        self.step = step
+        self.cut = cut
         noise = step.noise_multiplier
         edges = np.linspace(low, cut, CELLS + 1)
-        here, there = step.log_density(edges), step.log_density(-edges)
-        one, other = expit((edges - step.knee) / noise), expit((-edges - step.knee) / noise)
+        here = step.log_density(edges)
+        there = step.log_density(-edges)
+        one = expit((edges - step.knee) / noise)
+        other = expit((-edges - step.knee) / noise)
         if step.backward:
-            level, left, ends, under = -c * here[:-1], -c * step.floor, -here, -c * here[1:]
-            at_cut, at_low = -c * here[-1], -c * here[0]
+            level = -c * here[:-1]
+            left = -c * step.floor
+            ends = -here
+            under = -c * here[1:]
+            at_cut = -c * here[-1]
+            at_low = -c * here[0]
         else:
-            back = c * there if step.replace else 0.0 * there
-            level, under = (1.0 + c) * here[1:] - back[1:], (1.0 + c) * here[:-1] - back[:-1]
-            at_cut, at_low = level[-1], under[0]
+            if step.replace:
+                back = c * there
+            else:
+                back = 0.0 * there
+            level = (1.0 + c) * here[1:] - back[1:]
+            under = (1.0 + c) * here[:-1] - back[:-1]
+            at_cut = level[-1]
+            at_low = under[0]
             left = at_low
-            ends = here - there if step.replace else here
-        near = np.where(edges[:-1] * edges[1:] <= 0.0, 0.0, np.minimum(np.abs(edges[:-1]), np.abs(edges[1:])))
+            if step.replace:
+                ends = here - there
+            else:
+                ends = here
+        near = np.where(
+            edges[:-1] * edges[1:] <= 0.0,
+            0.0,
+            np.minimum(np.abs(edges[:-1]), np.abs(edges[1:])),
+        )
         far = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
         mass = level - 0.5 * near * near + math.log((cut - low) / CELLS)
-        under = under - 0.5 * far * far + math.log((cut - low) / CELLS / math.sqrt(2.0 * math.pi))
+        under = (
+            under
+            - 0.5 * far * far
+            + math.log((cut - low) / CELLS / math.sqrt(2.0 * math.pi))
+        )
         self.bend, self.window, self.edges = 1.0, window, np.append(edges[0], edges)
-        top, bottom = 0.0, 0.0
+        top = 0.0
+        bottom = 0.0
         if window is not None:
             self.bend += window.edge**-2 * (1.0 + UP)
-            mass, under = mass + window.most(edges), under + window.least(edges)
-            top, bottom = float(window.most(edges[-1:].repeat(2))[0]), float(window.most(edges[:1].repeat(2))[0])
+            mass = mass + window.most(edges)
+            under = under + window.least(edges)
+            top = float(window.most(edges[-1:].repeat(2))[0])
+            bottom = float(window.most(edges[:1].repeat(2))[0])
         self.under = np.append(-np.inf, under)
         fall = -low
-        if step.backward and fall > c * one[0] / noise * (1.0 + UP):  # -A is concave: below its tangent at the left end
+        if step.backward and fall > c * one[0] / noise * (
+            1.0 + UP
+        ):  # -A is concave: below its tangent at the left end
             tangent = level[0], fall - c * one[0] / noise * (1.0 + UP)
-            left, fall = min((left, fall), tangent, key=lambda bound: bound[0] - math.log(bound[1]))
+            left, fall = min(
+                (left, fall), tangent, key=lambda bound: bound[0] - math.log(bound[1])
+            )
         self.left = left - 0.5 * low * low - math.log(fall) + bottom
         self.mass = np.append(self.left, mass) - 0.5 * math.log(2.0 * math.pi)
         self.left -= 0.5 * math.log(2.0 * math.pi)
@@ -103,10 +140,20 @@ class Cells:
         if step.replace:
             self.high.append(np.append(1.0, other[:-1]))
             self.least.append(np.append(other[0], other[1:]))
-        self.shares = [_spread(low_, high_) for low_, high_ in zip(self.least, self.high)]
-        self.negative = c if step.backward or step.replace else 0.0
-        self.at_cut, self.at_low = ([one[k], other[k]] if step.replace else [one[k]] for k in (-1, 0))
-        most = -low / noise - step.floor if step.replace else max(-step.floor, abs(float(here[0])))
+        self.shares = [
+            _spread(low_, high_) for low_, high_ in zip(self.least, self.high)
+        ]
+        if step.backward or step.replace:
+            self.negative = c
+        else:
+            self.negative = 0.0
+        self.at_cut, self.at_low = (
+            [one[k], other[k]] if step.replace else [one[k]] for k in (-1, 0)
+        )
+        if step.replace:
+            most = -low / noise - step.floor
+        else:
+            most = max(-step.floor, abs(float(here[0])))
         self.ends = np.append(most, np.maximum(np.abs(ends[:-1]), np.abs(ends[1:])))
 
     def _grown(self, strip: float) -> Any:
@@ -117,47 +164,101 @@ class Cells:
 
     def _shrunk(self, turn: float, shares: Sequence[Any]) -> Any:
         """-log |1 - p + p e^{i turn}|, at most, summed over what the shares p (1-p) are of."""
-        return sum(-0.5 * np.log1p(-2.0 * share * (1.0 - math.cos(turn))) for share in shares)
+        return sum(
+            -0.5 * np.log1p(-2.0 * share * (1.0 - math.cos(turn))) for share in shares
+        )
 
     def _turned(self, turn: float) -> Any:
         """|Im L| at most: arg(1 - p + p e^{i turn}) <= p turn for p <= 1/2, <= turn - (1-p) sin(turn) else."""
-        return sum(np.where(p <= 0.5, p * turn, turn - (1.0 - p) * math.sin(turn)) for p in self.high)
+        return sum(
+            np.where(p <= 0.5, p * turn, turn - (1.0 - p) * math.sin(turn))
+            for p in self.high
+        )
 
-    def beside(self, strip: float, height: float, power: int = 0, mean: float = 0.0) -> float:
+    def beside(
+        self, strip: float, height: float, power: int = 0, mean: float = 0.0
+    ) -> float:
         """log of the integral of |f| |L - mean|^power at a distance from [low, cut], for |Im s| <= height."""
         turn = strip / self.step.noise_multiplier
-        logs = self.mass + self._grown(strip) + self.negative * self._shrunk(turn, self.shares[-1:])
+        logs = (
+            self.mass
+            + self._grown(strip)
+            + self.negative * self._shrunk(turn, self.shares[-1:])
+        )
         logs = logs + height * self._turned(turn)
         if power:
-            away = self.ends + abs(mean) + self._shrunk(turn, self.shares) + self._turned(turn)
+            away = (
+                self.ends
+                + abs(mean)
+                + self._shrunk(turn, self.shares)
+                + self._turned(turn)
+            )
             logs = logs + power * np.log(away)
         return _log_sum(logs[1:])
 
-    def error(self, spacing: float, strip: float, height: float, power: int = 0, mean: float = 0.0) -> float:
+    def error(
+        self,
+        spacing: float,
+        strip: float,
+        height: float,
+        power: int = 0,
+        mean: float = 0.0,
+    ) -> float:
         """log of how far the sum is from the integral over z < cut."""
-        turn, parts = strip / self.step.noise_multiplier, [self.left]
+        turn = strip / self.step.noise_multiplier
+        parts = [self.left]
         if power:
             parts[0] += power * math.log(self.ends[0] + abs(mean)) + math.log(2.0)
-        steep, rate = (2.0 * math.pi / spacing - self.growth(strip, height, share) for share in (1.0, 0.0))
+        steep, rate = (
+            2.0 * math.pi / spacing - self.growth(strip, height, share)
+            for share in (1.0, 0.0)
+        )
         if not rate > 0.0:
             return math.inf
-        for top, away, most in ((self.top, self.ends[-1], self.at_cut), (self.bottom, self.ends[0], self.at_low)):
+        for top, away, most in (
+            (self.top, self.ends[-1], self.at_cut),
+            (self.bottom, self.ends[0], self.at_low),
+        ):
             shares = [p * (1.0 - p) for p in most]
-            apart = math.log(2.0 / rate) + self.negative * float(self._shrunk(turn, shares[-1:]))
-            parts.append(top + min(apart, math.log(2.0 / steep) if steep > 0.0 else math.inf))
+            apart = math.log(2.0 / rate) + self.negative * float(
+                self._shrunk(turn, shares[-1:])
+            )
+            parts.append(
+                top + min(apart, math.log(2.0 / steep) if steep > 0.0 else math.inf)
+            )
             if power:
-                parts[-1] += power * math.log(away + abs(mean) + float(self._shrunk(turn, shares)) + len(most) * turn)
+                parts[-1] += power * math.log(
+                    away
+                    + abs(mean)
+                    + float(self._shrunk(turn, shares))
+                    + len(most) * turn
+                )
         damping = _damping(2.0 * math.pi * strip / spacing) + math.log(2.0)
-        return _log_sum(np.array([self.beside(strip, height, power, mean) + damping, *parts]))
+        return _log_sum(
+            np.array([self.beside(strip, height, power, mean) + damping, *parts])
+        )
 
     def error_aside(self, spacing: float, reach: float) -> float:
         """The same at all heights, for outputs moved by half the reach, to where |e^{sL}| falls with Im s."""
-        turn, grown = reach / self.step.noise_multiplier, np.broadcast_to(self._grown(reach), self.mass.shape)
-        damping, parts = _damping(math.pi * reach / spacing), [self.left]
-        for top, most, over in ((self.top, self.at_cut, grown[-1]), (self.bottom, self.at_low, grown[1])):
-            shrunk = self.negative * float(self._shrunk(turn, [most[-1] * (1.0 - most[-1])]))
-            parts.append(math.log(spacing / math.pi + 0.5 * reach) + top + float(over) + shrunk)
-        return _log_sum(np.array([*(self.beside(strip, 0.0) + damping for strip in (0.0, reach)), *parts]))
+        turn = reach / self.step.noise_multiplier
+        grown = np.broadcast_to(self._grown(reach), self.mass.shape)
+        damping = _damping(math.pi * reach / spacing)
+        parts = [self.left]
+        for top, most, over in (
+            (self.top, self.at_cut, grown[-1]),
+            (self.bottom, self.at_low, grown[1]),
+        ):
+            shrunk = self.negative * float(
+                self._shrunk(turn, [most[-1] * (1.0 - most[-1])])
+            )
+            parts.append(
+                math.log(spacing / math.pi + 0.5 * reach) + top + float(over) + shrunk
+            )
+        return _log_sum(
+            np.array(
+                [*(self.beside(strip, 0.0) + damping for strip in (0.0, reach)), *parts]
+            )
+        )
 
     def growth(self, strip: float, height: float, share: float = 1.0) -> float:
         """How fast |f| grows beside its ends at most, up to a distance, with a share of what |B| shrinks by."""
@@ -165,20 +266,35 @@ class Cells:
         place = min(turn := strip / (noise := self.step.noise_multiplier), STEEPEST)
         steepest = (1.0 - math.cos(place)) / place / (1.0 - math.cos(turn)) * (1.0 + UP)
         for most in (self.at_cut, self.at_low):
-            shrunk = self.negative * float(self._shrunk(turn, [most[-1] * (1.0 - most[-1])])) * steepest * share
-            turned = sum(p if p <= 0.5 else 1.0 - (1.0 - p) * math.sin(turn) / turn for p in most)
+            shrunk = (
+                self.negative
+                * float(self._shrunk(turn, [most[-1] * (1.0 - most[-1])]))
+                * steepest
+                * share
+            )
+            turned = sum(
+                p if p <= 0.5 else 1.0 - (1.0 - p) * math.sin(turn) / turn for p in most
+            )
             found.append((height * turned * (1.0 + UP) + shrunk) / noise)
         return 0.5 * self.bend * strip * (1.0 + UP) + max(found)
 
     @cached_property
     def _paths(self) -> tuple[Floats, Floats, Floats]:
         """For each of some paths: density's growth, the rest of what a cell may change by, and the side at the cut."""
-        shares, noise = [p * (1.0 - p) for p in self.at_cut[-1:]], self.step.noise_multiplier
-        strips, grown, side = PATHS * noise, [], []
+        shares = [p * (1.0 - p) for p in self.at_cut[-1:]]
+        noise = self.step.noise_multiplier
+        strips = PATHS * noise
+        grown = []
+        side = []
         for turn, strip in zip(PATHS, strips):
-            window = 0.0 if self.window is None else self.window.beside(self.edges, strip)
+            window = (
+                0.0 if self.window is None else self.window.beside(self.edges, strip)
+            )
             grown.append(self.negative * self._shrunk(turn, self.shares[-1:]) + window)
-            ending = self.negative * float(self._shrunk(turn, shares)) + 0.5 * (self.bend - 1.0) * strip * strip
+            ending = (
+                self.negative * float(self._shrunk(turn, shares))
+                + 0.5 * (self.bend - 1.0) * strip * strip
+            )
             side.append(ending + self.top + math.log(strip))
         return 0.5 * strips * strips * (1.0 + UP), np.array(grown), np.array(side)
 
@@ -190,12 +306,23 @@ class Cells:
         top = logs.max(axis=1)
         direct = top + np.log(np.exp(logs - top[:, None]).sum(axis=1)) + UP
         change = np.expm1(np.minimum(falling, 700.0))
-        sure, most = (np.exp(np.minimum(part - log_moment, 700.0)) for part in (self.under, self.mass))
-        total = np.minimum(change, 0.0) @ sure * (1.0 - UP) + np.maximum(change, 0.0) @ most * (1.0 + UP)
+        sure, most = (
+            np.exp(np.minimum(part - log_moment, 700.0))
+            for part in (self.under, self.mass)
+        )
+        total = np.minimum(change, 0.0) @ sure * (1.0 - UP) + np.maximum(
+            change, 0.0
+        ) @ most * (1.0 + UP)
         total += np.exp(np.minimum(side - log_moment, 700.0)) * (1.0 + UP)
-        kept = (total > -0.9) & (total < 0.0)  # M(c) less what falls, which keeps its digits where little does
-        direct = np.where(kept, np.minimum(direct, np.log1p(np.where(kept, total, 0.0))), direct)
-        return min(0.0, float(np.min(np.where(np.isfinite(direct), density + direct, 0.0))))
+        kept = (total > -0.9) & (
+            total < 0.0
+        )  # M(c) less what falls, which keeps its digits where little does
+        direct = np.where(
+            kept, np.minimum(direct, np.log1p(np.where(kept, total, 0.0))), direct
+        )
+        return min(
+            0.0, float(np.min(np.where(np.isfinite(direct), density + direct, 0.0)))
+        )
 
 
 def _spread(low: Floats, high: Floats) -> Floats:

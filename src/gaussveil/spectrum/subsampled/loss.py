@@ -35,7 +35,11 @@ from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.profiles import PoissonSubsampled
 from gaussveil.spectrum.subsampled.ball_single import enclose_single, single_epsilon
 from gaussveil.spectrum.subsampled.band_lines import Lines, nodes_for
-from gaussveil.spectrum.subsampled.companions import BallCompanions, Companions, Gaussians
+from gaussveil.spectrum.subsampled.companions import (
+    BallCompanions,
+    Companions,
+    Gaussians,
+)
 from gaussveil.spectrum.subsampled.contour import Nodes, Parts, saddle
 from gaussveil.spectrum.subsampled.epsilon_search import EpsilonSearch, accurate
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
@@ -49,8 +53,12 @@ NARROW = 1e-10  # relative width of an enclosure that one line need not share wi
 SURELY_ONE = Enclosure(1.0 - 2.0**-52, 1.0, -(2.0**-51), 0.0, proven=False)
 FEWER_NODES = 2**17  # of a grid that is asked for many times
 MOST_USES = 10**10  # beyond it roundings of moments count
-LONG, LONGEST = 1.9, 20.0  # seconds of work in bands from which on the grid comes first, or is all there is
-LOOSE = 1e-6  # relative width of an enclosure beside which a grid's upper end is looked at
+# seconds of work in bands from which on the grid comes first, or is all there is
+LONG = 1.9
+LONGEST = 20.0
+LOOSE = (
+    1e-6  # relative width of an enclosure beside which a grid's upper end is looked at
+)
 SURE = -60.0  # log of 1 - delta, as a bound in doubles has it, at which delta is 1 but for what balls would not see
 
 
@@ -70,13 +78,21 @@ class SubsampledLoss(PrivacyCurve):
         laws: Sequence[tuple[PrivacyCurve, int]] = (),
     ) -> None:
         if gaussian is not None and gaussian.batch_shape:
-            raise ParameterError("Label edges cannot be composed with random batches. Got a batch of losses.")
+            raise ParameterError(
+                "Label edges cannot be composed with random batches. Got a batch of losses."
+            )
         counts: dict[Step, int] = {}
-        losses = [] if gaussian is None else [gaussian]
+        if gaussian is None:
+            losses = []
+        else:
+            losses = [gaussian]
         for step, count in steps:
             if step.sampling_rate == 1.0:
                 energy = (4.0 if step.replace else 1.0) / step.noise_multiplier**2
-                losses.append(PrivacyLoss.from_terms([0.0], [1.0], [energy * (1.0 + 4.0 * UNIT)]) ** count)
+                losses.append(
+                    PrivacyLoss.from_terms([0.0], [1.0], [energy * (1.0 + 4.0 * UNIT)])
+                    ** count
+                )
             else:
                 counts[step] = counts.get(step, 0) + count
         self.steps = tuple(sorted(counts.items()))
@@ -91,14 +107,21 @@ class SubsampledLoss(PrivacyCurve):
             uses[law] = uses.get(law, 0) + count
         self.laws = tuple(uses.items())
         in_doubles = tuple((law_of(law), count) for law, count in self.laws)
-        self._parts = Parts(self.steps, Companions(_plain_terms(self.gaussian), in_doubles))
+        self._parts = Parts(
+            self.steps, Companions(_plain_terms(self.gaussian), in_doubles)
+        )
         self._accompanied = self._parts.companions.present
         alone = len(self.steps) == 1 and self.steps[0][1] == 1 and not self._accompanied
         self._single = self.steps[0][0] if alone else None
 
     def _brief(self) -> dict[str, str]:
-        found = {"steps": str(sum(count for _, count in self.steps)), "different": str(len(self.steps))}
-        return found | ({"laws": str(sum(count for _, count in self.laws))} if self.laws else {})
+        found = {
+            "steps": str(sum(count for _, count in self.steps)),
+            "different": str(len(self.steps)),
+        }
+        return found | (
+            {"laws": str(sum(count for _, count in self.laws))} if self.laws else {}
+        )
 
     def factors(self) -> Factors:
         """Its steps, its Gaussian loss and the laws."""
@@ -108,7 +131,11 @@ class SubsampledLoss(PrivacyCurve):
     def charged(self) -> tuple[tuple[PrivacyCurve, int], ...]:
         """The profiles that an account keeps of its steps, the Gaussian loss and the laws."""
         gaussians = () if self.gaussian is None else ((self.gaussian, 1),)
-        return (*((stored(step), count) for step, count in self.steps), *gaussians, *self.laws)
+        return (
+            *((stored(step), count) for step, count in self.steps),
+            *gaussians,
+            *self.laws,
+        )
 
     def affordable_nodes(self, work: float) -> float:
         """Few, when it is composed with others on a grid."""
@@ -125,12 +152,19 @@ class SubsampledLoss(PrivacyCurve):
 
     def reversed(self) -> SubsampledLoss:
         """X and Y exchanged; itself where that changes nothing."""
-        still = all(step.replace for step, _ in self.steps) and all(law.symmetric for law, _ in self.laws)
+        still = all(step.replace for step, _ in self.steps) and all(
+            law.symmetric for law, _ in self.laws
+        )
         if still and not self._parts.companions.gaussians.variance_gap.any():
             return self
-        gaussian = None if self.gaussian is None else self.gaussian.reversed()
+        if self.gaussian is None:
+            gaussian = None
+        else:
+            gaussian = self.gaussian.reversed()
         laws = [(law.reversed(), count) for law, count in self.laws]
-        return SubsampledLoss([(step.reversed(), count) for step, count in self.steps], gaussian, laws)
+        return SubsampledLoss(
+            [(step.reversed(), count) for step, count in self.steps], gaussian, laws
+        )
 
     def cumulant(self, order: float) -> float:
         """K(s) = log E_X[exp(s L)] at a real order; s times the Renyi divergence of order 1 + s."""
@@ -139,15 +173,23 @@ class SubsampledLoss(PrivacyCurve):
     def renyi(self, order: float) -> float:
         """Renyi divergence of an order above 1, its rounding included."""
         with np.errstate(all="ignore"):
-            found = self.largest_loss if order == math.inf else self.cumulant(order - 1.0) / (order - 1.0)
-        return found * (1.0 + 1e-11) if math.isfinite(found) else math.inf
+            if order == math.inf:
+                found = self.largest_loss
+            else:
+                found = self.cumulant(order - 1.0) / (order - 1.0)
+        if math.isfinite(found):
+            return found * (1.0 + 1e-11)
+        return math.inf
 
     def log_delta(self, epsilon: Any) -> Any:
         """log of delta(epsilon), its error bound included."""
         levels = epsilon_array(epsilon, np.zeros(()))
-        found, nodes = np.empty(levels.size), None
+        found = np.empty(levels.size)
+        nodes = None
         for place in np.argsort(np.ravel(levels)):  # nodes serve neighbours, too
-            value, _, error, nodes = self._evaluate(float(np.ravel(levels)[place]), nodes)
+            value, _, error, nodes = self._evaluate(
+                float(np.ravel(levels)[place]), nodes
+            )
             found[place] = min(value + error, 0.0)
         return np.reshape(found, levels.shape)[()]
 
@@ -161,13 +203,20 @@ class SubsampledLoss(PrivacyCurve):
         order = abs(saddle(self._parts, epsilon).centre)
         value = self._parts.real_moments(order)[0] - order * epsilon
         value += order * math.log(order) - (1.0 + order) * math.log1p(order)
-        return value + 1e-6 * (1.0 + abs(value)) if math.isfinite(value) else math.inf
+        if math.isfinite(value):
+            return value + 1e-6 * (1.0 + abs(value))
+        return math.inf
 
     def log_dp_delta(self, epsilon: float) -> float:
         """log of the worse direction's delta; the other one is computed only where its bound leaves it open."""
-        forward, backward = float(self.log_delta(epsilon)), self.reversed()
-        known = backward is self or epsilon == 0.0 or backward.chernoff(epsilon) <= forward
-        return forward if known else max(forward, float(backward.log_delta(epsilon)))
+        forward = float(self.log_delta(epsilon))
+        backward = self.reversed()
+        known = (
+            backward is self or epsilon == 0.0 or backward.chernoff(epsilon) <= forward
+        )
+        if known:
+            return forward
+        return max(forward, float(backward.log_delta(epsilon)))
 
     def _divergence(self, epsilon: Floats) -> Any:
         return exp_up(self.log_delta(epsilon))
@@ -175,14 +224,23 @@ class SubsampledLoss(PrivacyCurve):
     def epsilon(self, delta: Any) -> Any:
         """Smallest epsilon with `delta(epsilon) <= delta`, on the private side."""
         asked = probability_array("delta", delta, np.zeros(()))
-        return np.vectorize(lambda level: self._private_epsilon(float(level)), otypes=[float])(asked)[()]
+        return np.vectorize(
+            lambda level: self._private_epsilon(float(level)), otypes=[float]
+        )(asked)[()]
 
     def dp_epsilon(self, delta: Any) -> Any:
         """Smallest epsilon of (epsilon, delta)-differential privacy; the other direction is solved if it is worse."""
-        forward, backward = self.epsilon(delta), self.reversed()
+        forward = self.epsilon(delta)
+        backward = self.reversed()
         goals = probability_array("delta", delta, np.zeros(()))
-        pairs = zip(np.ravel(np.where(np.isfinite(forward), forward, 0.0)), np.ravel(goals))
-        worse = (backward._exceeds(log_down(goal), float(level)) for level, goal in pairs if goal > 0.0)
+        pairs = zip(
+            np.ravel(np.where(np.isfinite(forward), forward, 0.0)), np.ravel(goals)
+        )
+        worse = (
+            backward._exceeds(log_down(goal), float(level))
+            for level, goal in pairs
+            if goal > 0.0
+        )
         if backward is self or not any(worse):
             return forward
         return np.maximum(forward, backward.epsilon(delta))[()]
@@ -192,19 +250,30 @@ class SubsampledLoss(PrivacyCurve):
         if self._plain is not None:
             return self._plain.enclose(epsilon)
         levels = epsilon_array(epsilon, np.zeros(()))
-        return stacked([self._enclose_at(float(level)) for level in np.ravel(levels)], levels.shape)
+        return stacked(
+            [self._enclose_at(float(level)) for level in np.ravel(levels)], levels.shape
+        )
 
     def dp_enclose(self, epsilon: float) -> Enclosure:
         """Rigorous ends of the worse direction's delta; the other one is enclosed unless it is surely smaller."""
         from gaussveil.spectrum.subsampled.surely_below import surely_below
 
-        ahead, back = self.enclose(epsilon), self.reversed()
-        known = bool(back.steps) and back._single is None and epsilon < back.largest_loss  # else that is quick
-        balls = back._in_balls if known and ahead.lower > 0.0 else None
+        ahead = self.enclose(epsilon)
+        back = self.reversed()
+        known = (
+            bool(back.steps) and back._single is None and epsilon < back.largest_loss
+        )  # else that is quick
+        if known and ahead.lower > 0.0:
+            balls = back._in_balls
+        else:
+            balls = None
         if (
             back is self
             or epsilon == 0.0
-            or (balls is not None and surely_below(back.steps, balls, epsilon, ahead.log_lower))
+            or (
+                balls is not None
+                and surely_below(back.steps, balls, epsilon, ahead.log_lower)
+            )
         ):
             return ahead
         return ahead.larger(back.enclose(epsilon))
@@ -233,9 +302,16 @@ class SubsampledLoss(PrivacyCurve):
         if self._plain is not None:
             return float(self._plain.enclose(epsilon).log_upper), math.nan, 0.0, nodes
         if self._single is not None:
-            return float(enclose_single(self._single, epsilon).log_upper), math.nan, 0.0, nodes
+            return (
+                float(enclose_single(self._single, epsilon).log_upper),
+                math.nan,
+                0.0,
+                nodes,
+            )
         with np.errstate(all="ignore"):
-            if nodes is not None and accurate(*(found := nodes.log_delta(epsilon)), epsilon):
+            if nodes is not None and accurate(
+                *(found := nodes.log_delta(epsilon)), epsilon
+            ):
                 return *found, nodes
             value, slope, error, nodes = self._settled(epsilon)
         if math.isfinite(error):
@@ -248,20 +324,38 @@ class SubsampledLoss(PrivacyCurve):
             return ZERO
         if self._single is not None:
             return enclose_single(self._single, epsilon)
-        found, about = UNKNOWN, goal if goal is not None else self._about(epsilon)
+        found = UNKNOWN
+        if goal is not None:
+            about = goal
+        else:
+            about = self._about(epsilon)
         if about == 0.0:
             return SURELY_ONE
         if self._in_balls is not None:
             found = self._enclosed_in_balls(self._in_balls, epsilon, about)
         if not found.relative_width < LOOSE and not self._accompanied:
-            nodes = MOST_NODES if goal is None else FEWER_NODES  # many are asked for where epsilon is searched
-            found = intersection(found, enclose_on_grid(self.steps, epsilon, about, nodes))
-        if not found.relative_width < LOOSE and (self._accompanied or float(found.upper) == 1.0):
-            upper = max(float(self._grid.delta(epsilon)), math.ulp(0.0))  # a delta that left the doubles is not 0
-            found = intersection(found, Enclosure(0.0, upper, -math.inf, math.log(upper), proven=False))
+            # many are asked for where epsilon is searched
+            if goal is None:
+                nodes = MOST_NODES
+            else:
+                nodes = FEWER_NODES
+            found = intersection(
+                found, enclose_on_grid(self.steps, epsilon, about, nodes)
+            )
+        if not found.relative_width < LOOSE and (
+            self._accompanied or float(found.upper) == 1.0
+        ):
+            upper = max(
+                float(self._grid.delta(epsilon)), math.ulp(0.0)
+            )  # a delta that left the doubles is not 0
+            found = intersection(
+                found, Enclosure(0.0, upper, -math.inf, math.log(upper), proven=False)
+            )
         return found
 
-    def _enclosed_in_balls(self, companions: BallCompanions, epsilon: float, about: float) -> Enclosure:
+    def _enclosed_in_balls(
+        self, companions: BallCompanions, epsilon: float, about: float
+    ) -> Enclosure:
         """Along one line or band by band; where bands would take seconds the grid is asked before them."""
         from gaussveil.spectrum.subsampled.ball_bands import BandsInBalls
         from gaussveil.spectrum.subsampled.ball_line import enclose_on_line
@@ -272,7 +366,9 @@ class SubsampledLoss(PrivacyCurve):
         bands = BandsInBalls(self._parts.windowed(about - 2.0), companions, epsilon)
         if bands.work > LONG and not self._accompanied:
             found = intersection(found, enclose_on_grid(self.steps, epsilon, about))
-        if bands.work <= LONG or (bands.work <= LONGEST and not found.relative_width < LOOSE):
+        if bands.work <= LONG or (
+            bands.work <= LONGEST and not found.relative_width < LOOSE
+        ):
             found = intersection(found, bands.enclose() or UNKNOWN)
         return found
 
@@ -281,17 +377,24 @@ class SubsampledLoss(PrivacyCurve):
         """The Gaussian loss, if that is all; one that says nothing of nothing."""
         if self.steps or self.laws:
             return None
-        return self.gaussian if self.gaussian is not None else PrivacyLoss.from_terms([0.0], [1.0], [0.0])
+        if self.gaussian is not None:
+            return self.gaussian
+        return PrivacyLoss.from_terms([0.0], [1.0], [0.0])
 
     @cached_property
     def _in_balls(self) -> BallCompanions | None:
         """What stands beside the steps in ball arithmetic; None where its exact form is not known."""
-        pairs = None if self.gaussian is None else exact_terms(self.gaussian._sources)
+        if self.gaussian is None:
+            pairs = None
+        else:
+            pairs = exact_terms(self.gaussian._sources)
         if pairs is None and self.gaussian is not None:
             return None
         with precision_lock(), ctx.workprec(BALL_BITS):
             laws: list[tuple[Any, int]] = [(law, count) for law, count in self.laws]
-            return BallCompanions(pairs, tuple((law.ball_law(), count) for law, count in laws))
+            return BallCompanions(
+                pairs, tuple((law.ball_law(), count) for law, count in laws)
+            )
 
     @np.errstate(all="ignore")
     def _about(self, epsilon: float) -> float:
@@ -300,7 +403,9 @@ class SubsampledLoss(PrivacyCurve):
         if math.isfinite(error):
             return value
         at = saddle(self._parts.windowed(DEEP), epsilon)
-        return min(at.peak + math.log1p(abs(at.centre)), 0.0) - 3.0 if math.isfinite(at.peak) else DEEP
+        if math.isfinite(at.peak):
+            return min(at.peak + math.log1p(abs(at.centre)), 0.0) - 3.0
+        return DEEP
 
     @cached_property
     def _grid(self) -> PrivacyCurve:
@@ -308,7 +413,8 @@ class SubsampledLoss(PrivacyCurve):
         items: list[Any] = [stored(step) for step, _ in self.steps]
         counts = [count for _, count in self.steps]
         if self.gaussian is not None:
-            items, counts = [*items, self.gaussian], [*counts, 1]
+            items = [*items, self.gaussian]
+            counts = [*counts, 1]
         items += [law for law, _ in self.laws]
         return compose_pessimistic(items, [*counts, *(count for _, count in self.laws)])
 
@@ -317,11 +423,20 @@ class SubsampledLoss(PrivacyCurve):
         at = saddle(self._parts.windowed(DEEP), epsilon)
         if at.centre < 0.0 and at.peak < SURE:  # there the integral is delta - 1
             return 0.0, 0.0, 0.0, Lines([], 0.0, epsilon)
-        guess = min(at.peak + math.log1p(abs(at.centre)), 0.0) - FIRST_WINDOW if math.isfinite(at.peak) else DEEP
+        if math.isfinite(at.peak):
+            guess = min(at.peak + math.log1p(abs(at.centre)), 0.0) - FIRST_WINDOW
+        else:
+            guess = DEEP
         nodes = nodes_for(self._parts, epsilon, guess)
         found = nodes.log_delta(epsilon)
-        if not accurate(*found, epsilon):  # windows too wide, or so narrow that they leave out what counts
-            other = nodes_for(self._parts, epsilon, found[0] if found[0] > guess + 1.0 else guess - FIRST_WINDOW)
+        if not accurate(
+            *found, epsilon
+        ):  # windows too wide, or so narrow that they leave out what counts
+            other = nodes_for(
+                self._parts,
+                epsilon,
+                found[0] if found[0] > guess + 1.0 else guess - FIRST_WINDOW,
+            )
             again = other.log_delta(epsilon)
             if again[2] < found[2]:
                 return *again, other
@@ -332,20 +447,40 @@ class SubsampledLoss(PrivacyCurve):
         if self._plain is not None:
             return float(self._plain.epsilon(delta))
         if self._single is not None:
-            return self.largest_loss if delta <= 0.0 else single_epsilon(self._single, log_down(delta))
+            if delta <= 0.0:
+                return self.largest_loss
+            return single_epsilon(self._single, log_down(delta))
         if delta <= 0.0:
             return self.largest_loss
         if self._distance() <= delta:
             return 0.0
-        search = EpsilonSearch(self._parts, log_down(delta), self.largest_loss, self.chernoff, self._enclose_at)
+        search = EpsilonSearch(
+            self._parts,
+            log_down(delta),
+            self.largest_loss,
+            self.chernoff,
+            self._enclose_at,
+        )
         return search.epsilon()
 
     def _distance(self) -> float:
         """An upper bound of delta(0): the sum of the steps' total variation distances, the pair's and the laws'."""
-        apart = [(2.0 if step.replace else 1.0) / step.noise_multiplier for step, _ in self.steps]
-        parts = [step.sampling_rate * n * math.erf(a / math.sqrt(8.0)) for (step, n), a in zip(self.steps, apart)]
-        rest = 0.0 if self.gaussian is None else float(self.gaussian.enclose(0.0).upper)
-        rest += sum(float(law.delta(0.0)) * (1.0 + law.relative_error) * n for law, n in self.laws)
+        apart = [
+            (2.0 if step.replace else 1.0) / step.noise_multiplier
+            for step, _ in self.steps
+        ]
+        parts = [
+            step.sampling_rate * n * math.erf(a / math.sqrt(8.0))
+            for (step, n), a in zip(self.steps, apart)
+        ]
+        if self.gaussian is None:
+            rest = 0.0
+        else:
+            rest = float(self.gaussian.enclose(0.0).upper)
+        rest += sum(
+            float(law.delta(0.0)) * (1.0 + law.relative_error) * n
+            for law, n in self.laws
+        )
         return (math.fsum(parts) + rest) * (1.0 + 16.0 * UNIT)
 
 
@@ -354,10 +489,14 @@ def stored(step: Step) -> PoissonSubsampled | FixedSizeBatch:
     if step.replace:
         return FixedSizeBatch(step.noise_multiplier, step.sampling_rate)
     shift = 1.0 / step.noise_multiplier * (1.0 + 4.0 * UNIT)
-    return PoissonSubsampled(GaussianPair.mean_shift(shift), step.sampling_rate, step.backward)
+    return PoissonSubsampled(
+        GaussianPair.mean_shift(shift), step.sampling_rate, step.backward
+    )
 
 
 def _plain_terms(loss: PrivacyLoss | None) -> Gaussians:
     if loss is None:
         return Gaussians(*(np.zeros(0) for _ in range(4)))
-    return Gaussians(*(np.asarray(column, dtype=np.float64) for column in loss._terms.columns()))
+    return Gaussians(
+        *(np.asarray(column, dtype=np.float64) for column in loss._terms.columns())
+    )

@@ -22,7 +22,9 @@ class WholeLine(Band):
 
     def real(self, orders: Floats) -> tuple[Floats, Floats, Floats]:
         """K, its slopes, and K at real orders."""
-        found = np.array([self.parts.companions.real_moments(float(order)) for order in orders])
+        found = np.array(
+            [self.parts.companions.real_moments(float(order)) for order in orders]
+        )
         return found[:, 0], found[:, 1], found[:, 0]
 
     def height(self, c: float, digits: float) -> float:
@@ -31,7 +33,9 @@ class WholeLine(Band):
         start = float(gaussians.cumulant(np.array([c + 0.0j]))[0].real)
         heights = np.geomspace(1e-6, 1e12, 400)
         fallen = gaussians.cumulant(c + 1j * heights).real - start - np.log1p(heights)
-        return float(heights[int(np.argmax(fallen < -digits))]) if fallen[-1] < -digits else math.inf
+        if fallen[-1] < -digits:
+            return float(heights[int(np.argmax(fallen < -digits))])
+        return math.inf
 
     def order(self) -> float:
         """The saddle, or an order next to 0 where epsilon is below the mean loss."""

@@ -27,7 +27,11 @@ class ReplacedInBatch(PrivacyProfile):
     rate: float
 
     def __post_init__(self) -> None:
-        store(self, "noise_multiplier", number("noise_multiplier", self.noise_multiplier, low=1e-2, high=1e6))
+        store(
+            self,
+            "noise_multiplier",
+            number("noise_multiplier", self.noise_multiplier, low=1e-2, high=1e6),
+        )
         store(self, "rate", number("rate", self.rate, low=1e-9, high=1.0))
 
     @property

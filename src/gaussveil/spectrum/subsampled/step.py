@@ -22,7 +22,9 @@ from gaussveil.spectrum.work import check_work
 from gaussveil.typing import Floats
 
 UNIT = 2.0**-53
-SMALLEST_RATE = 1e-15  # of a step that the contour takes; rarer ones are left to the grid
+SMALLEST_RATE = (
+    1e-15  # of a step that the contour takes; rarer ones are left to the grid
+)
 DIGITS = 37.0  # e^-37 is 1e-16
 REACH = 9.5  # standard deviations that are summed
 FAR_KNEE = 8.0
@@ -51,7 +53,9 @@ class Step(StandsFor):
 
     def reversed(self) -> Step:
         """X and Y exchanged; the pair of a replaced record is symmetric."""
-        return self if self.replace else replace(self, backward=not self.backward)
+        if self.replace:
+            return self
+        return replace(self, backward=not self.backward)
 
     def curve(self) -> PrivacyCurve:
         """The curve of one such step."""
@@ -72,7 +76,9 @@ class Step(StandsFor):
     @property
     def neighbours(self) -> str:
         """A record that is replaced, or one that is added or removed."""
-        return "replace" if self.replace else "add-remove"
+        if self.replace:
+            return "replace"
+        return "add-remove"
 
     @property
     def floor(self) -> float:
@@ -82,12 +88,17 @@ class Step(StandsFor):
     @property
     def largest_loss(self) -> float:
         """Supremum of the loss."""
-        return -self.floor if self.backward else math.inf
+        if self.backward:
+            return -self.floor
+        return math.inf
 
     @property
     def knee(self) -> float:
         """z_t: to its left A is nearly constant, to its right nearly linear."""
-        return self.noise_multiplier * (self.floor - math.log(self.sampling_rate)) + 0.5 / self.noise_multiplier
+        return (
+            self.noise_multiplier * (self.floor - math.log(self.sampling_rate))
+            + 0.5 / self.noise_multiplier
+        )
 
     def place(self, loss: float) -> float:
         """The z at which A is a loss above 0."""
@@ -96,13 +107,17 @@ class Step(StandsFor):
 
     def slope(self, z: float) -> float:
         """A'(z)."""
-        return _logistic((z - self.knee) / self.noise_multiplier) / self.noise_multiplier
+        return (
+            _logistic((z - self.knee) / self.noise_multiplier) / self.noise_multiplier
+        )
 
     def log_density(self, z: Any) -> Any:
         """A(z); analytic to the right of the knee for any imaginary part, to its left for |Im z| < pi sigma."""
         right = z.real > self.knee
         exponent = z / self.noise_multiplier - 0.5 / self.noise_multiplier**2
-        left = log_one_plus(self.sampling_rate * np.expm1(np.where(right, 0.0, exponent)))
+        left = log_one_plus(
+            self.sampling_rate * np.expm1(np.where(right, 0.0, exponent))
+        )
         linear = exponent + math.log(self.sampling_rate)
         rest = log_one_plus(np.exp(self.floor - np.where(right, linear, 0.0)))
         return np.where(right, linear + rest, left)
@@ -111,8 +126,13 @@ class Step(StandsFor):
         """A and B of the direction: the logs of both densities over the normal one."""
         check_work()
         one = self.log_density(z)
-        other = self.log_density(-z) if self.replace else np.zeros_like(one)
-        return (other, one) if self.backward else (one, other)
+        if self.replace:
+            other = self.log_density(-z)
+        else:
+            other = np.zeros_like(one)
+        if self.backward:
+            return (other, one)
+        return (one, other)
 
     @property
     def edge(self) -> float:
@@ -127,7 +147,9 @@ class Step(StandsFor):
     def left_out(self, cap: float) -> float:
         """log of a bound on the probability, under either density, that the window leaves out."""
         reach = (cap - 1.0 / self.noise_multiplier) / math.sqrt(1.0 + self.edge**2)
-        return float(scipy.special.log_ndtr(-reach)) + (math.log(2.0) if self.replace else 0.0)
+        return float(scipy.special.log_ndtr(-reach)) + (
+            math.log(2.0) if self.replace else 0.0
+        )
 
     def _log_weight(self, z: Any, cap: float) -> Any:
         """log of the normal density without its constant, and of the window."""
@@ -140,7 +162,10 @@ class Step(StandsFor):
 
     def _range(self, order: float, cap: float) -> tuple[float, float]:
         """Interval outside which e^{(1+s)A - sB} times the normal density is negligible, for a real order."""
-        weight = -order if self.backward else 1.0 + order
+        if self.backward:
+            weight = -order
+        else:
+            weight = 1.0 + order
         if weight < 0.0 and not self.replace:  # log-concave, with variance at most 1
             mode = self._mode(weight)
             return self._with_known(mode - REACH, mode + REACH)
@@ -149,26 +174,37 @@ class Step(StandsFor):
         far = min(far, cap + REACH)
         z = np.linspace(-far if self.replace else -REACH, far, CELLS + 1)
         first, second = self.logs(z)
-        return self._with_known(*_inside(z, order * (first - second) + first + self._log_weight(z, cap)))
+        return self._with_known(
+            *_inside(z, order * (first - second) + first + self._log_weight(z, cap))
+        )
 
     def _with_known(self, low: float, high: float) -> tuple[float, float]:
         """An interval that holds all of both densities where the tilted one is near: their integrals are subtracted."""
         far = REACH + 1.0 / self.noise_multiplier
         if self.replace:  # near though narrow
             return min(low, -far), max(high, far)
-        return min(low, -REACH) if low < KNOWN - REACH else low, max(high, far) if high > REACH - KNOWN else high
+        return min(low, -REACH) if low < KNOWN - REACH else low, max(
+            high, far
+        ) if high > REACH - KNOWN else high
 
     def _mode(self, weight: float) -> float:
         """The z with z = weight A'(z), for a negative weight."""
-        low, high = weight / self.noise_multiplier, 0.0
+        low = weight / self.noise_multiplier
+        high = 0.0
         for _ in range(50):
             mode = 0.5 * (low + high)
-            low, high = (low, mode) if mode > weight * self.slope(mode) else (mode, high)
+            low, high = (
+                (low, mode) if mode > weight * self.slope(mode) else (mode, high)
+            )
         return mode
 
-    def real_moments(self, order: float, cap: float = math.inf) -> tuple[float, float, float]:
+    def real_moments(
+        self, order: float, cap: float = math.inf
+    ) -> tuple[float, float, float]:
         """K(s) = log M(s), K'(s), K''(s) at a real order."""
-        found = self.compiled("tilted", np.zeros((0, 0)), 1, 3, cap, order=order, digits=DIGITS)
+        found = self.compiled(
+            "tilted", np.zeros((0, 0)), 1, 3, cap, order=order, digits=DIGITS
+        )
         if found is not None:
             return float(found[0, 0]), float(found[1, 0]), float(found[2, 0])
         low, high = self._range(order, cap)
@@ -177,28 +213,50 @@ class Step(StandsFor):
         first, second = self.logs(z)
         loss = first - second
         exponent = order * loss + first
-        log_weight = self._log_weight(z, cap) + math.log(step / math.sqrt(2.0 * math.pi))
+        log_weight = self._log_weight(z, cap) + math.log(
+            step / math.sqrt(2.0 * math.pi)
+        )
         top = float(np.max(exponent + log_weight))
         tilted = np.exp(exponent + log_weight - top)
         total = float(tilted.sum())
         if top > TILTED:
             log_moment = top + math.log(total)
         else:
-            excess = np.expm1(exponent) - (1.0 + order) * np.expm1(first) + order * np.expm1(second)
+            excess = (
+                np.expm1(exponent)
+                - (1.0 + order) * np.expm1(first)
+                + order * np.expm1(second)
+            )
             log_moment = math.log1p(float(np.exp(log_weight) @ excess))
         mean = float(tilted @ loss) / total
         return log_moment, mean, float(tilted @ (loss - mean) ** 2) / total
 
     def compiled(
-        self, entry: str, points: Floats, count: int, rows: int, cap: float, **numbers: float
+        self,
+        entry: str,
+        points: Floats,
+        count: int,
+        rows: int,
+        cap: float,
+        **numbers: float,
     ) -> Floats | None:
         """Rows of numbers that an entry of native/steps.h finds; None where the kernel is not at hand."""
         check_work()
         native = compiled_steps()
         if native is None:
             return None
-        own = {"noise": self.noise_multiplier, "rate": self.sampling_rate, "log_rest": self.floor, "knee": self.knee}
-        own |= {"replace": self.replace, "backward": self.backward, "edge": self.edge, "cap": cap}
+        own = {
+            "noise": self.noise_multiplier,
+            "rate": self.sampling_rate,
+            "log_rest": self.floor,
+            "knee": self.knee,
+        }
+        own |= {
+            "replace": self.replace,
+            "backward": self.backward,
+            "edge": self.edge,
+            "cap": cap,
+        }
         found: Floats = native.step_sums(entry, points, count, rows, **own, **numbers)
         return found
 
@@ -209,21 +267,34 @@ class Step(StandsFor):
         edge and, as |Im A| <= turn there, e^(height turn).
         """
         bend = 1.0 + (self.edge**-2 if cap < top + REACH else 0.0)
-        strip = min(math.pi * 0.95 * self.noise_multiplier, math.sqrt(2.0 * DIGITS / bend))
+        strip = min(
+            math.pi * 0.95 * self.noise_multiplier, math.sqrt(2.0 * DIGITS / bend)
+        )
         turn = strip / self.noise_multiplier
-        turn *= min(1.0, 2.0 * math.exp(min((top - self.knee) / self.noise_multiplier, 0.0)))
+        turn *= min(
+            1.0, 2.0 * math.exp(min((top - self.knee) / self.noise_multiplier, 0.0))
+        )
         digits = DIGITS + math.log(count)
-        return 2.0 * math.pi * strip / (digits + 0.5 * bend * strip * strip + height * turn)
+        return (
+            2.0
+            * math.pi
+            * strip
+            / (digits + 0.5 * bend * strip * strip + height * turn)
+        )
 
     def sums(self, orders: Complexes, count: int, cap: float = math.inf) -> Sums | None:
         """What moments at orders between the two given ones are summed from; None where it takes too many points."""
         ends = [self._range(float(order), cap) for order in orders.real]
-        low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+        low = min(end[0] for end in ends)
+        high = max(end[1] for end in ends)
         spacing = self.spacing(float(orders.imag.max()), high, count, cap)
         if not (high - low) < MOST * spacing:
             return None
         z = low + spacing * np.arange(math.ceil((high - low) / spacing))
-        return Sums(*self.logs(z), self._log_weight(z, cap) + math.log(spacing / math.sqrt(2.0 * math.pi)))
+        return Sums(
+            *self.logs(z),
+            self._log_weight(z, cap) + math.log(spacing / math.sqrt(2.0 * math.pi)),
+        )
 
 
 class Sums(NamedTuple):
@@ -235,25 +306,42 @@ class Sums(NamedTuple):
 
     def moments(self, orders: Complexes) -> Moments:
         """log M at each order."""
-        first, second = self.first, self.second
+        first = self.first
+        second = self.second
         exponent = orders[:, None] * (first - second) + first
         top = float(np.max((exponent + self.log_weight).real))
         if top > TILTED:
             parts = np.exp(exponent + (self.log_weight - top))
-            known, scale = 0.0, top
+            known = 0.0
+            scale = top
         else:
             weight = np.exp(self.log_weight)
             parts = exp_less_one(exponent) * weight
             parts -= np.multiply.outer(1.0 + orders, np.expm1(first) * weight)
             parts += np.multiply.outer(orders, np.expm1(second) * weight)
-            known, scale = 1.0, 0.0
+            known = 1.0
+            scale = 0.0
         total = parts.sum(axis=1)
-        size, far = np.abs(parts), np.multiply.outer(np.abs(orders), np.abs(first) + np.abs(second)) + np.abs(first)
-        rounding = 4.0 * UNIT * ((size + known * np.exp(self.log_weight.real)) * far + size).sum(axis=1)
-        lost = ~(np.abs(total + known) > rounding)  # the moment is no larger than its rounding: that stands for it
+        size = np.abs(parts)
+        far = np.multiply.outer(
+            np.abs(orders), np.abs(first) + np.abs(second)
+        ) + np.abs(first)
+        rounding = (
+            4.0
+            * UNIT
+            * ((size + known * np.exp(self.log_weight.real)) * far + size).sum(axis=1)
+        )
+        lost = ~(
+            np.abs(total + known) > rounding
+        )  # the moment is no larger than its rounding: that stands for it
         total = np.where(lost, rounding + 1e-300 - known, total)
-        found = log_one_plus(total) if known else np.log(total)
-        return Moments(found + scale, np.where(lost, 4.0, rounding / np.abs(total + known)))
+        if known:
+            found = log_one_plus(total)
+        else:
+            found = np.log(total)
+        return Moments(
+            found + scale, np.where(lost, 4.0, rounding / np.abs(total + known))
+        )
 
 
 def _inside(x: Floats, size: Floats) -> tuple[float, float]:
@@ -263,7 +351,9 @@ def _inside(x: Floats, size: Floats) -> tuple[float, float]:
 
 
 def _logistic(x: float) -> float:
-    return 1.0 / (1.0 + math.exp(-x)) if x > -700.0 else 1e-304
+    if x > -700.0:
+        return 1.0 / (1.0 + math.exp(-x))
+    return 1e-304
 
 
 def log_one_plus(z: Any) -> Any:
@@ -279,7 +369,8 @@ def log_one_plus(z: Any) -> Any:
 
 def turn_less_one(angle: Floats) -> Complexes:
     """e^{i angle} - 1 without cancellation next to 0."""
-    sine, cosine = np.sin(0.5 * angle), np.cos(0.5 * angle)
+    sine = np.sin(0.5 * angle)
+    cosine = np.cos(0.5 * angle)
     return -2.0 * sine * sine + 2.0j * sine * cosine
 
 

@@ -38,9 +38,18 @@ class Falling(NamedTuple):
         """An upper end of log E e^{order L}."""
         exponent = order * self.largest_loss
         grown = np.expm1(exponent)
-        rounding = ROUNDED * float(self.probability @ (np.abs(grown) * (1.0 + np.abs(exponent))))
-        excess = float(self.probability @ grown) + rounding + 2.0**-50 * float(np.abs(grown).sum())
-        log = math.log1p(excess) if excess < math.inf else math.inf
+        rounding = ROUNDED * float(
+            self.probability @ (np.abs(grown) * (1.0 + np.abs(exponent)))
+        )
+        excess = (
+            float(self.probability @ grown)
+            + rounding
+            + 2.0**-50 * float(np.abs(grown).sum())
+        )
+        if excess < math.inf:
+            log = math.log1p(excess)
+        else:
+            log = math.inf
         return log + 2.0**-51 * abs(log)
 
 
@@ -59,7 +68,10 @@ def falling(step: Step) -> Falling:
 
 @np.errstate(all="ignore")
 def surely_below(
-    steps: Sequence[tuple[Step, int]], companions: BallCompanions, epsilon: float, log_delta: float
+    steps: Sequence[tuple[Step, int]],
+    companions: BallCompanions,
+    epsilon: float,
+    log_delta: float,
 ) -> bool:
     """Whether that bound proves that delta is at most e^log_delta; of steps with X and Y exchanged alone."""
     if not steps or not all(step.backward for step, _ in steps):
@@ -68,13 +80,24 @@ def surely_below(
 
     def bound(log_order: float) -> float:
         order = math.exp(log_order)
-        found = sum(count * one.log_moment(order) for one, count in cells) - order * epsilon
+        found = (
+            sum(count * one.log_moment(order) for one, count in cells) - order * epsilon
+        )
         found += float(companions.exponent(acb(order)).real.mid())
         found += order * math.log(order) - (1.0 + order) * math.log1p(order)
-        return found if math.isfinite(found) else 1e300
+        if math.isfinite(found):
+            return found
+        return 1e300
 
     with precision_lock(), ctx.workprec(120):
-        order = math.exp(lowest(bound, LOG_ORDERS[0], min(LOG_ORDERS[1], _highest(companions)), xtol=0.01))
+        order = math.exp(
+            lowest(
+                bound,
+                LOG_ORDERS[0],
+                min(LOG_ORDERS[1], _highest(companions)),
+                xtol=0.01,
+            )
+        )
         c = arb(order)
         log_bound = c * c.log() - (1 + c) * (1 + c).log() - c * epsilon
         for one, count in cells:
@@ -86,4 +109,6 @@ def surely_below(
 def _highest(companions: BallCompanions) -> float:
     """log of where K of the pairs ends, a little before it."""
     gaps = [float(term.gap) for term in companions.terms]
-    return math.log(-1.0 / min(gaps)) - 0.05 if min(gaps, default=0.0) < 0.0 else math.inf
+    if min(gaps, default=0.0) < 0.0:
+        return math.log(-1.0 / min(gaps)) - 0.05
+    return math.inf

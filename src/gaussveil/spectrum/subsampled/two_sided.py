@@ -18,7 +18,11 @@ import scipy
 
 from gaussveil.errors import NumericalError
 from gaussveil.spectrum.discrete.masses import LossMasses
-from gaussveil.spectrum.discrete.tilted_convolution import Parts, moments, tilted_convolution
+from gaussveil.spectrum.discrete.tilted_convolution import (
+    Parts,
+    moments,
+    tilted_convolution,
+)
 from gaussveil.spectrum.enclosures.interval import UNKNOWN, Enclosure
 from gaussveil.spectrum.roots import lowest
 from gaussveil.spectrum.subsampled.step import Step
@@ -44,22 +48,35 @@ class Law(NamedTuple):
 
     def lift(self, losses: Floats) -> tuple[Floats, Floats]:
         """How much X's probabilities exceed Y's times e^loss, and a bound on the error."""
-        level, grown = np.expm1(losses), self.under_y * np.exp(losses)
-        near = losses > -0.7  # else next to nothing of Y's is X's, and the excess would lose its digits
+        level = np.expm1(losses)
+        grown = self.under_y * np.exp(losses)
+        near = (
+            losses > -0.7
+        )  # else next to nothing of Y's is X's, and the excess would lose its digits
         found = np.where(near, self.excess - self.under_y * level, self.under_x - grown)
-        size = np.where(near, self.scale + self.under_y * np.abs(level), self.under_x + grown)
+        size = np.where(
+            near, self.scale + self.under_y * np.abs(level), self.under_x + grown
+        )
         return found, 8.0 * ROUNDED * size
 
 
 def normal_between(edges: Floats) -> Floats:
     """P(edges[k] < z < edges[k + 1]) of a normal z, each to a relative error of 1e-13."""
-    low, high = edges[:-1], edges[1:]
+    low = edges[:-1]
+    high = edges[1:]
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        width, middle = high - low, 0.5 * (low + high)
+        width = high - low
+        middle = 0.5 * (low + high)
         flip = middle > 0.0
-        far = scipy.special.ndtr(np.where(flip, -low, high)) - scipy.special.ndtr(np.where(flip, -high, low))
-        square, bend = middle * middle, width * width
-        series = 1.0 + bend * ((square - 1.0) / 24.0 + bend * (square * square - 6.0 * square + 3.0) / 1920.0)
+        far = scipy.special.ndtr(np.where(flip, -low, high)) - scipy.special.ndtr(
+            np.where(flip, -high, low)
+        )
+        square = middle * middle
+        bend = width * width
+        series = 1.0 + bend * (
+            (square - 1.0) / 24.0
+            + bend * (square * square - 6.0 * square + 3.0) / 1920.0
+        )
         near = width * np.exp(-0.5 * square) / math.sqrt(2.0 * math.pi) * series
         small = width * (1.0 + np.abs(middle)) < 0.04
     return np.asarray(np.where(small, near, far))
@@ -67,26 +84,35 @@ def normal_between(edges: Floats) -> Floats:
 
 def place(step: Step, losses: Floats) -> Floats:
     """The output at which the loss of X from Y (not exchanged) has a value; infinite where none has."""
-    noise, rate = step.noise_multiplier, step.sampling_rate
+    noise = step.noise_multiplier
+    rate = step.sampling_rate
     with np.errstate(all="ignore"):
         if step.replace:
             size = np.abs(losses)
-            pull = (1.0 - rate) * -np.expm1(-size)  # of the quadratic equation for the record's likelihood ratio
+            pull = (1.0 - rate) * -np.expm1(
+                -size
+            )  # of the quadratic equation for the record's likelihood ratio
             root = np.sqrt(pull * pull + 4.0 * rate * rate * np.exp(-size - noise**-2))
             found = noise * (size + np.log((pull + root) / (2.0 * rate))) + 0.5 / noise
             return np.asarray(np.copysign(np.maximum(found, 0.0), losses))
         raised = np.expm1(losses) + rate
         found = noise * np.log(np.where(raised > 0.0, raised, 0.0) / rate) + 0.5 / noise
-        found = np.where(losses > 600.0, noise * (losses - math.log(rate)) + 0.5 / noise, found)
+        found = np.where(
+            losses > 600.0, noise * (losses - math.log(rate)) + 0.5 / noise, found
+        )
         return np.asarray(np.where(raised > 0.0, found, -np.inf))
 
 
 def law(step: Step, edges: Floats) -> Law:
     """Probabilities of losses between edges, in ascending order."""
     check_work()
-    places = place(step, edges) if not step.backward else -place(step, -edges)
+    if not step.backward:
+        places = place(step, edges)
+    else:
+        places = -place(step, -edges)
     shift = 1.0 / step.noise_multiplier * (-1.0 if step.backward else 1.0)
-    plain, moved = normal_between(places), step.sampling_rate * normal_between(places - shift)
+    plain = normal_between(places)
+    moved = step.sampling_rate * normal_between(places - shift)
     kept = (1.0 - step.sampling_rate) * plain
     if step.replace:
         other = step.sampling_rate * normal_between(places + shift)
@@ -109,16 +135,23 @@ def _tails(step: Step, cut: float) -> tuple[tuple[float, float], tuple[float, fl
     if cut >= step.largest_loss:
         return (0.0, 0.0), (0.0, 0.0)
     found = law(step, np.array([cut, math.inf]))
-    under_x, under_y = float(found.under_x[0]), float(found.under_y[0])
-    return (under_x * (1 - ROUNDED), under_x * (1 + ROUNDED)), (under_y * (1 - ROUNDED), under_y * (1 + ROUNDED))
+    under_x = float(found.under_x[0])
+    under_y = float(found.under_y[0])
+    return (under_x * (1 - ROUNDED), under_x * (1 + ROUNDED)), (
+        under_y * (1 - ROUNDED),
+        under_y * (1 + ROUNDED),
+    )
 
 
-def raised(step: Step, interval: float, first: int, last: int, offset: float = 0.0) -> Cells:
+def raised(
+    step: Step, interval: float, first: int, last: int, offset: float = 0.0
+) -> Cells:
     """Masses on nodes first..last that dominate the step's losses up to the last node."""
     nodes: Floats = interval * np.arange(float(first), float(last + 1)) + offset
     found = law(step, np.append(-math.inf, nodes))
     inner = Law(*(column[1:] for column in found))
-    below, under_y = float(found.under_y[0]), inner.under_y
+    below = float(found.under_y[0])
+    under_y = inner.under_y
     with np.errstate(all="ignore"):
         lift, error = inner.lift(nodes[:-1])
         share = (lift + error) / (under_y * math.expm1(interval) * np.exp(nodes[:-1]))
@@ -126,10 +159,14 @@ def raised(step: Step, interval: float, first: int, last: int, offset: float = 0
     mass = np.append(below, under_y * share)
     mass[:-1] += under_y * (1.0 - share)
     mass *= np.exp(nodes) * ((1.0 + ROUNDED) * (1.0 + 2.0**-49))
-    return Cells(LossMasses(interval, first, mass, 0.0), *_tails(step, float(nodes[-1])))
+    return Cells(
+        LossMasses(interval, first, mass, 0.0), *_tails(step, float(nodes[-1]))
+    )
 
 
-def lowered(step: Step, interval: float, first: int, last: int, offset: float = 0.0) -> Cells:
+def lowered(
+    step: Step, interval: float, first: int, last: int, offset: float = 0.0
+) -> Cells:
     """Masses on nodes first..last that the step's losses up to one and a half intervals beyond the last dominate.
 
     A mean above its node draws mass up from the node before, one below it draws mass down from the next; where there is
@@ -146,13 +183,16 @@ def lowered(step: Step, interval: float, first: int, last: int, offset: float = 
     gap = math.expm1(interval) * np.exp(nodes)  # of W, from a node to the next
     down = np.maximum(-lift, 0.0) / gap
     kept = _kept(under_y, down)
-    stays, down = kept * under_y, kept * down
+    stays = kept * under_y
+    down = kept * down
     up = np.minimum(np.maximum(lift[1:], 0.0) / gap[:-1], 0.45 * stays[:-1])
     mass = stays + down
     mass[1:] += up - down[:-1]
     mass[:-1] += (under_y - stays)[1:] - up
     mass = np.maximum(mass, 0.0) * np.exp(nodes) * (1.0 - 2.0**-49)
-    return Cells(LossMasses(interval, first, mass, 0.0), *_tails(step, float(edges[-1])))
+    return Cells(
+        LossMasses(interval, first, mass, 0.0), *_tails(step, float(edges[-1]))
+    )
 
 
 def _kept(under_y: Floats, down: Floats) -> Floats:
@@ -171,9 +211,13 @@ def common_loss(step: Step, interval: float) -> float:
     """The mean of the losses in a cell below 0, or in the one around 0 where losses have no lower end."""
     if step.sampling_rate == 1.0:
         return 0.0
-    least, found = lowest_loss(step), 0.0
+    least = lowest_loss(step)
+    found = 0.0
     for _ in range(3):
-        low = -math.inf if least > -math.inf else found - 0.5 * interval
+        if least > -math.inf:
+            low = -math.inf
+        else:
+            low = found - 0.5 * interval
         cell = law(step, np.array([low, max(found, least) + 0.5 * interval]))
         if not cell.under_y[0] > 0.0:
             return 0.0
@@ -183,7 +227,9 @@ def common_loss(step: Step, interval: float) -> float:
 
 def lowest_loss(step: Step) -> float:
     """Infimum of the loss."""
-    return -math.inf if step.replace or step.backward or step.sampling_rate == 1.0 else step.floor
+    if step.replace or step.backward or step.sampling_rate == 1.0:
+        return -math.inf
+    return step.floor
 
 
 class Plan(NamedTuple):
@@ -197,24 +243,38 @@ class Plan(NamedTuple):
     sure: bool  # whether one loss beyond its span makes the sum exceed epsilon
 
     @staticmethod
-    def of(steps: Sequence[tuple[Step, int]], epsilon: float, log_delta: float, most: int) -> Plan:
+    def of(
+        steps: Sequence[tuple[Step, int]], epsilon: float, log_delta: float, most: int
+    ) -> Plan:
         """Chosen from a sketch; any choice is sound, a good one is tight."""
         uses = sum(count for _, count in steps)
         least = math.fsum(count * lowest_loss(step) for step, count in steps)
-        reach = min(math.sqrt(2.0 * (NEGLIGIBLE + math.log(uses) - log_delta)), FARTHEST)
-        spans, sure = [], True
+        reach = min(
+            math.sqrt(2.0 * (NEGLIGIBLE + math.log(uses) - log_delta)), FARTHEST
+        )
+        spans = []
+        sure = True
         for step, _ in steps:
             shift = 1.0 / step.noise_multiplier
             ends = np.array([-reach, reach + shift])
-            losses = step.log_density(ends) - (step.log_density(-ends) if step.replace else 0.0)
+            losses = step.log_density(ends) - (
+                step.log_density(-ends) if step.replace else 0.0
+            )
             low, high = (-losses[1], -step.floor) if step.backward else losses
             low = max(low, lowest_loss(step), -LARGEST)
-            enough = (epsilon - least + lowest_loss(step)) * (1.0 + 1e-12) if least > -math.inf else math.inf
+            if least > -math.inf:
+                enough = (epsilon - least + lowest_loss(step)) * (1.0 + 1e-12)
+            else:
+                enough = math.inf
             sure = sure and enough < math.inf
-            spans.append((float(low), float(min(high, enough)) if enough > low else float(high)))
+            spans.append(
+                (float(low), float(min(high, enough)) if enough > low else float(high))
+            )
         widest = max(high - low for low, high in spans)
         if max(high for _, high in spans) > LARGEST:
-            raise NumericalError(f"a single step's loss may exceed {LARGEST}, which no grid holds: add noise.")
+            raise NumericalError(
+                f"a single step's loss may exceed {LARGEST}, which no grid holds: add noise."
+            )
         sketch = [
             (raised(step, widest / SKETCH, *_nodes(span, widest / SKETCH)).masses, n)
             for (step, n), span in zip(steps, spans)
@@ -224,12 +284,18 @@ class Plan(NamedTuple):
             order = math.exp(log_order)
             found = moments(sketch, order)[0] - order * epsilon
             found += order * math.log(order) - (1.0 + order) * math.log1p(order)
-            return found if math.isfinite(found) else 1e300
+            if math.isfinite(found):
+                return found
+            return 1e300
 
-        order = math.exp(lowest(bound, math.log(1e-3 / widest), math.log(1e5 / widest), xtol=0.02))
+        order = math.exp(
+            lowest(bound, math.log(1e-3 / widest), math.log(1e5 / widest), xtol=0.02)
+        )
         higher = order * np.geomspace(1.05, 30.0, 30)
         level = NEGLIGIBLE - log_delta - order * epsilon
-        top = min((moments(sketch, float(c))[0] + level) / (float(c) - order) for c in higher)
+        top = min(
+            (moments(sketch, float(c))[0] + level) / (float(c) - order) for c in higher
+        )
         top = max(top, epsilon + widest / SKETCH)
         bottom = epsilon - (NEGLIGIBLE + 10.0 - log_delta) / order
         interval = math.sqrt(8.0 * ACCURACY / uses) / order
@@ -237,65 +303,122 @@ class Plan(NamedTuple):
         return Plan(order, bottom, top, interval, spans, sure)
 
 
-def _nodes(span: tuple[float, float], interval: float, offset: float = 0.0) -> tuple[int, int]:
+def _nodes(
+    span: tuple[float, float], interval: float, offset: float = 0.0
+) -> tuple[int, int]:
     """Nodes that hold a span of losses, and one more below."""
-    return math.floor((span[0] - offset) / interval) - 1, math.ceil((span[1] - offset) / interval)
+    return math.floor((span[0] - offset) / interval) - 1, math.ceil(
+        (span[1] - offset) / interval
+    )
 
 
 def enclose_on_grid(
-    steps: Sequence[tuple[Step, int]], epsilon: float, log_delta: float, most_nodes: int = MOST_NODES
+    steps: Sequence[tuple[Step, int]],
+    epsilon: float,
+    log_delta: float,
+    most_nodes: int = MOST_NODES,
 ) -> Enclosure:
     """Ends of delta, which is about e^log_delta; roundings are charged, doubles of the normal law trusted to 1e-13."""
     if not steps:
         return UNKNOWN
     with np.errstate(all="ignore"):
         plan = Plan.of(steps, epsilon, max(log_delta, -700.0), most_nodes)
-        ends, offsets = [], [common_loss(step, plan.interval) for step, _ in steps]
-        moved = epsilon - math.fsum(count * offset for (_, count), offset in zip(steps, offsets))
+        ends = []
+        offsets = [common_loss(step, plan.interval) for step, _ in steps]
+        moved = epsilon - math.fsum(
+            count * offset for (_, count), offset in zip(steps, offsets)
+        )
         for cells_of, side in ((lowered, -1.0), (raised, 1.0)):
             cells = [
-                (cells_of(step, plan.interval, *_nodes(span, plan.interval, offset), offset), count)
+                (
+                    cells_of(
+                        step,
+                        plan.interval,
+                        *_nodes(span, plan.interval, offset),
+                        offset,
+                    ),
+                    count,
+                )
                 for (step, count), span, offset in zip(steps, plan.spans, offsets)
             ]
-            within = _within([(one.masses, count) for one, count in cells], moved, moved - epsilon, plan, side)
-            under_x = [_any([(one.beyond_x[end], n) for one, n in cells], sign) for end, sign in ((0, -1), (1, 1))]
-            under_y = [_any([(one.beyond_y[end], n) for one, n in cells], sign) for end, sign in ((0, -1), (1, 1))]
-            grown = math.exp(min(epsilon, 700.0)) * (1.0 - side * 2.0**-50) if plan.sure else 0.0
+            within = _within(
+                [(one.masses, count) for one, count in cells],
+                moved,
+                moved - epsilon,
+                plan,
+                side,
+            )
+            under_x = [
+                _any([(one.beyond_x[end], n) for one, n in cells], sign)
+                for end, sign in ((0, -1), (1, 1))
+            ]
+            under_y = [
+                _any([(one.beyond_y[end], n) for one, n in cells], sign)
+                for end, sign in ((0, -1), (1, 1))
+            ]
+            if plan.sure:
+                grown = math.exp(min(epsilon, 700.0)) * (1.0 - side * 2.0**-50)
+            else:
+                grown = 0.0
             if side > 0.0:
                 beyond = under_x[1] - grown * under_y[0]
             else:
-                beyond = under_x[0] - grown * under_y[1] if plan.sure else 0.0
-            ends.append(min(max((within + max(beyond, 0.0)) * (1.0 + side * 1e-15), 0.0), 1.0))
+                if plan.sure:
+                    beyond = under_x[0] - grown * under_y[1]
+                else:
+                    beyond = 0.0
+            ends.append(
+                min(max((within + max(beyond, 0.0)) * (1.0 + side * 1e-15), 0.0), 1.0)
+            )
     lower, upper = ends
     if math.isnan(lower) or math.isnan(upper):
         return UNKNOWN
     log_lower, log_upper = (math.log(end) if end > 0.0 else -math.inf for end in ends)
-    return Enclosure(lower, upper, log_lower, log_upper, proven=False)  # of doubles, whose roundings are charged
+    return Enclosure(
+        lower, upper, log_lower, log_upper, proven=False
+    )  # of doubles, whose roundings are charged
 
 
 def _any(probabilities: Sequence[tuple[float, int]], sign: int) -> float:
     """Probability that one of many events happens, rounded up or down."""
-    log_none = math.fsum(count * math.log1p(-min(one, 1.0 - 2.0**-53)) for one, count in probabilities)
+    log_none = math.fsum(
+        count * math.log1p(-min(one, 1.0 - 2.0**-53)) for one, count in probabilities
+    )
     return -math.expm1(log_none) * (1.0 + sign * 1e-14)
 
 
-def _within(parts: Parts, epsilon: float, moved: float, plan: Plan, side: float) -> float:
+def _within(
+    parts: Parts, epsilon: float, moved: float, plan: Plan, side: float
+) -> float:
     """An end of E (1 - e^(epsilon - sum))_+ of the masses; epsilon and their sum are moved by the offsets."""
-    interval, order = plan.interval, plan.order
+    interval = plan.interval
+    order = plan.order
     first = math.floor((plan.bottom + moved) / interval)
-    size = int(scipy.fft.next_fast_len(math.ceil((plan.top + moved) / interval) - first + 2, real=True))
+    size = int(
+        scipy.fft.next_fast_len(
+            math.ceil((plan.top + moved) / interval) - first + 2, real=True
+        )
+    )
     composed, error, log_scale, slack = tilted_convolution(parts, order, size)
     composed = np.roll(composed, -(first % size))
     loss = interval * np.arange(first, first + size)
     counts = loss > epsilon * (1.0 - side * 2.0**-50)
-    loss, composed = loss[counts], composed[counts]
+    loss = loss[counts]
+    composed = composed[counts]
     slack += 2.0**-50 * order * float(np.abs(loss).max(initial=0.0))
     weight = np.exp(np.minimum(log_scale - order * loss + side * slack, 700.0))
     weight *= -np.expm1(epsilon * (1.0 - side * 2.0**-50) - loss)
-    found = float(composed @ weight) * (1.0 + side * 1e-12) + side * 1.001 * error * float(np.linalg.norm(weight))
+    found = float(composed @ weight) * (
+        1.0 + side * 1e-12
+    ) + side * 1.001 * error * float(np.linalg.norm(weight))
     if side < 0.0:  # sums outside the window are counted inside
         higher = order * np.geomspace(1.05, 30.0, 30)
         end = interval * (first + size)
-        logs = [moments(parts, float(c))[0] - (float(c) - order) * end - order * epsilon for c in higher]
-        found -= math.exp(min(min(logs) + 1e-6, 0.0)) + 1.001 * math.exp(-order * interval * size)
+        logs = [
+            moments(parts, float(c))[0] - (float(c) - order) * end - order * epsilon
+            for c in higher
+        ]
+        found -= math.exp(min(min(logs) + 1e-6, 0.0)) + 1.001 * math.exp(
+            -order * interval * size
+        )
     return max(found, 0.0)
