@@ -17,6 +17,7 @@ from gaussveil import (
     MeterStream,
     PrivateForecaster,
     PrivateSketch,
+    RunningTotal,
     compose,
     simulate_households,
 )
@@ -145,6 +146,18 @@ def label_floor() -> dict[str, str]:
     return found
 
 
+def totals() -> dict[str, str]:
+    """Errors of running totals in units of one hidden reading's noise, beside a binary tree's and independent noise."""
+    found = {}
+    for steps in (256, 1024, 8192, 100_000):
+        total = RunningTotal(steps=steps, epsilon=1.0, delta=1e-5, limits=(0.0, 1.0))
+        plan, unit = total.plan(), total.design_.size / total.design_.mean_shift
+        errors = {"mean": plan.total_sd, "last": plan.last_sd, "tree": plan.tree_sd, "independent": plan.independent_sd}
+        for name, error in errors.items():
+            found[f"total-{steps}-{name}"] = f"{error / unit:.3g}"
+    return found
+
+
 def accuracy() -> dict[str, str]:
     """Worst relative errors by regime, from the file beside this one."""
     found: dict[str, str] = runpy.run_path(str(Path(__file__).parent / "accuracy.py"))["figures"]()
@@ -153,4 +166,5 @@ def accuracy() -> dict[str, str]:
 
 def numbers() -> dict[str, str]:
     """Every figure by its name."""
-    return habits() | starts() | fleets() | forecasts() | orientation() | sampler() | label_floor() | accuracy()
+    streams = habits() | starts() | fleets() | forecasts() | totals()
+    return streams | orientation() | sampler() | label_floor() | accuracy()

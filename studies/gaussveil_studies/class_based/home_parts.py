@@ -1,15 +1,19 @@
-"""Two smaller questions about the Swiss homes: which kind of noise hides one best, and what season a forecast needs."""
+"""Smaller questions about the Swiss homes: which noise hides one best, what season a forecast needs, what it keeps."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
+from gaussveil.mechanisms import PrivateForecaster
+from gaussveil.mechanisms.forecast_dial import CLUSTERS, PROMISES, DialPoint
 from gaussveil.typing import Progress
 from gaussveil_studies.class_based import kinds, seasons
 from gaussveil_studies.class_based.homes import HORIZON, TRAINING_DAYS, read_homes
 from gaussveil_studies.study import Options, Paper, Part, Table, shown
 
 PAPER = Paper("class-based")
+AT_HOUR = 17  # forecasts of the dial begin here, after the training days
+DIAL_HOURS = 3
 
 
 def kinds_of_noise(options: Options, progress: Progress) -> Part:
@@ -79,3 +83,44 @@ def season_of_a_forecast(options: Options, progress: Progress) -> Part:
             ),
         ),
     )
+
+
+def dial_of_a_forecast(options: Options, progress: Progress) -> Part:
+    """What forecasts of homes keep at which promise, their errors beside the group's average and the plain forecast."""
+    progress("reading", 0.05)
+    count = options.pick(12, 54, 54)
+    readings = read_homes(options.folder(), count, days=TRAINING_DAYS + 1).resample(60)
+    begin = TRAINING_DAYS * 24 + AT_HOUR
+    forecaster = PrivateForecaster(
+        horizon=f"{DIAL_HOURS}h", epsilon=1.0, delta=1e-5, clusters=1
+    )
+    progress("models", 0.1)
+    forecaster.fit(readings.window(0, begin))
+    progress("noise at every promise", 0.3)
+    points = forecaster.dial(
+        readings.window(begin, DIAL_HOURS),
+        promises=options.pick(PROMISES[:2], PROMISES, PROMISES),
+        clusters=options.pick(CLUSTERS[:1], CLUSTERS, CLUSTERS),
+    )
+    columns = (
+        "group: homes in a group; epsilon; delta; kept; private: error; centre: error of the group's average; plain: "
+        "error of the plain forecast"
+    )
+    return Part(
+        "What a forecast of one home keeps, and what that is worth",
+        (
+            f"{count} homes, hourly, {DIAL_HOURS} hours from {AT_HOUR}:00; errors are root mean squares of the "
+            "logarithm of power. Kept is the share of the variance between the homes of a group.",
+        ),
+        (Table.of("promises", [_dial_row(point) for point in points], columns),),
+    )
+
+
+def _dial_row(point: DialPoint) -> dict[str, str | float]:
+    """A setting as it is shown."""
+    return {
+        **asdict(point),
+        "group": f"{point.group:.0f}",
+        "delta": f"{point.delta:g}",
+        "kept": f"{point.kept:.2f}",
+    }

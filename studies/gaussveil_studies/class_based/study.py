@@ -17,6 +17,7 @@ from gaussveil.typing import Progress
 from gaussveil_studies.class_based import both_sides
 from gaussveil_studies.class_based import homes as class_homes
 from gaussveil_studies.class_based.home_parts import (
+    dial_of_a_forecast,
     kinds_of_noise,
     season_of_a_forecast,
 )
@@ -343,6 +344,12 @@ STUDY = Study(
             "seasons",
             "seasons of forecasts",
             season_of_a_forecast,
+            files=(SWISS_HOMES,),
+        ),
+        Step(
+            "dial",
+            "what forecasts keep",
+            dial_of_a_forecast,
             files=(SWISS_HOMES,),
         ),
         errata_step("class-based"),
