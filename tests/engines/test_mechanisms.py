@@ -40,6 +40,8 @@ from gaussveil.mechanisms import (
     PrivatePCA,
     PrivateSketch,
     PrivateSpectrum,
+    RunningTotal,
+    SyntheticTable,
     TrajectoryRelease,
 )
 from gaussveil.mechanisms.release_path import Mechanism
@@ -179,6 +181,17 @@ def gradient_steps(tables: dict[str, Source]) -> Outcome:
     return made.coef_.tolist(), made.certificate_
 
 
+def running_total(tables: dict[str, Source]) -> Outcome:
+    made = RunningTotal(**seeded(), steps=ROWS, limits=(-0.5, 0.5), size=1.0)
+    return made.push_many(tables["rows"].select(["hour", "a"]), order=["hour"]).tolist(), made.certificate_
+
+
+def synthetic(tables: dict[str, Source]) -> Outcome:
+    made = SyntheticTable(**seeded(), between={"a": (-0.5, 0.5), "b": (-0.5, 0.5), "label": (0, 1)})
+    release = made.release(tables["labelled"])
+    return release.value.sample(20, 1, anyway=True).to_pydict(), release.certificate
+
+
 MECHANISMS: dict[str, Callable[[dict[str, Source]], Outcome]] = {
     "ClassLabelNoise": class_label,
     "GaussianRelease": gaussian,
@@ -196,6 +209,8 @@ MECHANISMS: dict[str, Callable[[dict[str, Source]], Outcome]] = {
     "PrivatePCA": components,
     "PrivateSketch": sketch,
     "PrivateSpectrum": spectrum,
+    "RunningTotal": running_total,
+    "SyntheticTable": synthetic,
     "TrajectoryRelease": trajectory,
 }
 # On Spark in each run, one for each way to read a table: rows in an order, sums by labels, rows as they come, sums of

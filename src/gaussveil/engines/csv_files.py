@@ -291,10 +291,11 @@ def is_missing(cell: str, marks: Sequence[str]) -> bool:
     return cell.lower() in _MISSING or cell in marks
 
 
-def _fit_of(separator: str, lines: Sequence[str]) -> tuple[int, int]:
+def _fit_of(separator: str, lines: Sequence[str]) -> tuple[int, int, int]:
     """How many columns a separator makes of most lines, if several, and how many of the first, which may hold names.
 
-    A comma may be a decimal one, so it fits the first line; empty cells beyond that line's are no columns.
+    A comma may be a decimal one, so it fits the first line; empty cells beyond that line's are no columns. Where no
+    separator makes several, that one is right which leaves most lines like the first.
     """
     rows = _split(lines, separator)
     if rows:
@@ -306,7 +307,7 @@ def _fit_of(separator: str, lines: Sequence[str]) -> tuple[int, int]:
     ]
     (usual, count), *_ = Counter(sizes).most_common(1) or [(0, 0)]
     fits = usual > 1 and 2 * count > len(sizes) and (separator != "," or first == usual)
-    return (usual if fits else 0), first
+    return (usual if fits else 0), first, sizes.count(first)
 
 
 def _split(lines: Sequence[str], separator: str) -> list[list[str]]:
