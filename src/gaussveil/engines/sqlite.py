@@ -18,7 +18,8 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from gaussveil.engines.cell_map import quoted, value
-from gaussveil.engines.csv_files import HEAD_LINES, column_kind, is_missing
+from gaussveil.engines.column_kinds import column_kind, is_missing
+from gaussveil.engines.csv_files import HEAD_LINES
 from gaussveil.engines.form import Column, Dialect, Given
 from gaussveil.errors import SourceError
 

@@ -1,0 +1,137 @@
+"""What the cells of a column are, where nobody said: numbers, times of one form, truth values, or text.
+
+What most cells are decides, and the others are missing. By no cell is it decided whether a day may be a month.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Mapping, Sequence
+
+from gaussveil.engines.form import NOTHING
+
+_MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "-"))
+NUMBER = re.compile(
+    r"[+-]?((\d+[.]?\d*|[.]\d+)([eE][+-]?\d+)?|inf(inity)?)", re.IGNORECASE
+)
+COMMA_NUMBER = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+_WHOLE = re.compile(r"[+-]?\d{1,18}")
+_ISO = re.compile(
+    r"\d{4}-\d\d-\d\d(?P<time>[T ]\d\d:\d\d(:\d\d([.]\d{1,9})?)?(?P<zone>Z|[+-]\d\d(:?\d\d)?)?)?"
+)
+_OTHER_TIME = re.compile(
+    r"(?P<first>\d{1,2}|\d{4})(?P<mark>[./-])(?P<second>\d{1,2})(?P=mark)(?P<last>\d{4}|\d{1,2})"
+    r"((?P<gap>,? |T)(?P<clock>\d{1,2}:\d\d(?P<seconds>:\d\d)?(?P<half> ?[AP]M)?))?",
+    re.IGNORECASE,
+)
+
+
+def is_missing(cell: str, marks: Sequence[str]) -> bool:
+    """Whether a cell says by a public word that nothing is there."""
+    return cell.lower() in _MISSING or cell in marks
+
+
+def column_kind(
+    cells: Mapping[str, int], decimal: str, time_format: str | None
+) -> tuple[str, str | None]:
+    """SQL type of what most cells are, and the form of their times; text with a form where that is one of two."""
+    total = sum(cells.values())
+    if not total:
+        return NOTHING, None
+    if (
+        time_format
+        and 2 * sum(count for cell, count in cells.items() if _fits(cell, time_format))
+        > total
+    ):
+        if re.search("%[HIMSpfTRXc]", time_format):
+            clock = "TIMESTAMP"
+        else:
+            clock = "DATE"
+        return ("TIMESTAMPTZ" if "%z" in time_format else clock), time_format
+    alike: dict[object, dict[str, int]] = {}
+    for cell, count in cells.items():
+        alike.setdefault(_likeness(cell, decimal), {})[cell] = count
+    likeness, most = max(alike.items(), key=lambda pair: sum(pair[1].values()))
+    if likeness is None or 2 * sum(most.values()) <= total:
+        return "VARCHAR", None
+    if likeness == "number":
+        return ("BIGINT" if all(map(_WHOLE.fullmatch, most)) else "DOUBLE"), None
+    if likeness == "truth":
+        return "BOOLEAN", None
+    if isinstance(likeness, bool):
+        if any("T" in cell or " " in cell for cell in most):
+            clock = "TIMESTAMP"
+        else:
+            clock = "DATE"
+        return ("TIMESTAMPTZ" if likeness else clock), None
+    assert isinstance(likeness, tuple)
+    return _other_time(likeness)
+
+
+def _likeness(cell: str, decimal: str) -> object:
+    """What cells of one column have in common: numbers, truth values, times with or without a zone or of a shape."""
+    if cell.isdecimal() and (len(cell) > 18 or (cell[0] == "0" and len(cell) > 1)):
+        return None  # a name of digits keeps its zeros and its length
+    if _WHOLE.fullmatch(cell) or (NUMBER if decimal == "." else COMMA_NUMBER).fullmatch(
+        cell
+    ):
+        return "number"
+    if cell.lower() in ("true", "false"):
+        return "truth"
+    if match := _ISO.fullmatch(cell):
+        return match["zone"] is not None
+    if match := _OTHER_TIME.fullmatch(cell):
+        return _shape(match)
+    return None
+
+
+def _other_time(shape: tuple[str, bool, bool, str]) -> tuple[str, str | None]:
+    """The form of times of a shape; by no cell of theirs, but by the shape alone: 13/01/2024 speaks for itself only."""
+    mark, year_first, year_last, clock = shape
+    if year_first and year_last:
+        return "VARCHAR", None
+    if year_last:
+        year = "%Y"
+    else:
+        year = "%y"
+    # points: day first
+    if year_first:
+        form = "%Y{0}%m{0}%d"
+    else:
+        form = "%d{0}%m{0}" + year
+    if clock:
+        kind = "TIMESTAMP"
+    else:
+        kind = "DATE"
+    return ("VARCHAR" if mark != "." and not year_first else kind), form.format(
+        mark
+    ) + clock
+
+
+def _shape(match: re.Match[str]) -> tuple[str, bool, bool, str]:
+    return (
+        match["mark"],
+        len(match["first"]) == 4,
+        len(match["last"]) == 4,
+        _clock(match),
+    )
+
+
+def _clock(match: re.Match[str]) -> str:
+    if match["clock"] is None:
+        return ""
+    if match["half"]:
+        hours = "%I:%M"
+    else:
+        hours = "%H:%M"
+    half = re.sub("[AP]M", "%p", (match["half"] or "").upper())
+    return match["gap"] + hours + (":%S" if match["seconds"] else "") + half
+
+
+def _fits(cell: str, form: str) -> bool:
+    try:
+        datetime.datetime.strptime(cell, form)
+    except ValueError:
+        return False
+    return True
