@@ -30,7 +30,7 @@ TASKS = {
     "history": "account_views",
     "exported": "account_views",
     "describe_table": "offers.tables",
-    "keep_form": "forms",
+    "keep_form": "offers.tables",
     "preview": "offers",
     "warm": "offers",
     "diagnose": "private_figures",

@@ -33,6 +33,7 @@ DEFINITIONS = {
     "docs/dependencies.md": "| extra | packages |",
     "docs/mechanisms/gp.md": "| (1, 1e-5), l = 1, n = 1 |",
     "docs/mechanisms/meter_stream.md": "| purpose | released |",
+    "docs/studio.md": "| page | what it does |",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -66,7 +67,8 @@ def test_a_body_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
             await guard._limited(never, 100)()
         assert refused.value.status_code == 408
 
-    asyncio.run(wait_for_body())
+    with ThreadPoolExecutor(1) as apart:  # the browser's fixture keeps a loop running in this thread
+        apart.submit(asyncio.run, wait_for_body()).result(timeout=60)
 
 
 def test_small_answers_leave_at_once() -> None:

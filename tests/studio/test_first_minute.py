@@ -43,7 +43,7 @@ def test_every_job_is_a_kind_of_release_in_words_of_its_own() -> None:
         assert known.keys() == job["order"].keys(), name
         for key, value in job["order"].items():
             assert value in KINDS[job["kind"]]["fields"][key]["choices"]
-    assert [job_of(kind) for kind in ("table", "mixture")] == ["averages", "rows"]
+    assert [job_of(kind) for kind in ("table", "synthetic", "mixture")] == ["averages", "rows", "classes"]
     assert job_of("table", "counts") == "counts"
     assert job_of("stream", "counts") == "stream"
 

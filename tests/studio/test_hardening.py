@@ -113,7 +113,7 @@ def test_a_database_is_not_called_by_its_user_and_password(tmp_path: Path) -> No
 
 def test_uploads_go_at_the_end_unless_a_release_is_reading_them(tmp_path: Path) -> None:
     shelf = TableCatalogue(settings_in(tmp_path))
-    read, other = (Path(shelf.add("up.csv", BytesIO(b"a\n1\n")).address) for _ in range(2))
+    read, other = (Path(shelf.add("up.csv", BytesIO(body)).address) for body in (b"a\n1\n", b"a\n2\n"))
     (shelf.store / "left by a killed server").mkdir()
     shelf.clear({str(read)})
     assert list(shelf.store.iterdir()) == [read]

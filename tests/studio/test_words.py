@@ -148,11 +148,16 @@ def test_no_page_names_anything_internal(studio: Running, tables: str) -> None:
     order = studio.order(account, "table", f"{tables}long.csv", **GOOD["table"][1])
     studio.client.post("/api/releases", json=order)
     assert studio.finished(order["key"])["state"] == "released"
+    released = studio.client.get("/api/releases").json()["releases"]
+    names = {*studio.ledger.accounts(), *(one["title"] for one in released)}
+    given = sorted(names, key=len, reverse=True)  # by people, here by other tests
     listed = ("/", "/release", "/releases", "/accounts", f"/accounts/{account}", f"/release/{order['key']}", "/tour")
     for path in (*listed, *(f"/release/{'e' * 32}?mechanism={kind}" for kind in KINDS)):
         page = studio.client.get(path, headers={"Accept": "text/html"}).text
-        told = re.sub(r"<(pre|code|script|option)\b.*?</\1>|<[^>]*>", "\n", page, flags=re.DOTALL)
-        for line in re.sub(r"gaussveil (studio|\d\S*)|Python", "", unescape(told)).splitlines():
+        told = unescape(re.sub(r"<(pre|code|script|option)\b.*?</\1>|<[^>]*>", "\n", page, flags=re.DOTALL))
+        for name in given:
+            told = told.replace(name, "")
+        for line in re.sub(r"gaussveil (studio|\d\S*)|Python", "", told).splitlines():
             if line.strip() not in ("", "mean_kw by hour", "mean of kw, kW"):
                 assert is_plain(line), (path, line)
     page = studio.client.post(f"/api/releases/{order['key']}/verify", headers=PIECE).text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from gaussveil.errors import SourceError
+from gaussveil.project_file import write_form
 from gaussveil.report.number_files import ENDINGS, Numbers, read_numbers
 from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import is_number
-from gaussveil_studio.forms import kept_form
+from gaussveil_studio.forms import kept_form, place_of_form
 from gaussveil_studio.shown import written
 
 MOST_COLUMNS = 5000
@@ -62,6 +64,22 @@ def open_source(address: str) -> Source:
     if form is None:
         return open_table(address)
     return open_table(address, schema=form)
+
+
+def keep_form(address: str) -> dict[str, Any]:
+    """Keep the form that a table was found to have, for every release from now on."""
+    place = place_of_form(address)
+    table = open_source(address)
+    dialect = getattr(table, "dialect", None)
+    if place is None or dialect is None:
+        raise SourceError(
+            "the table says itself what its columns hold: there is no form to keep"
+        )
+    unit = proposed(table.schema)["unit"]
+    form = replace(dialect.identified([unit] if unit else []), found=(), unclear=())
+    place.unlink(missing_ok=True)
+    write_form(place, "", form.toml())
+    return {}
 
 
 def schema_of(address: str) -> pa.Schema:
