@@ -76,9 +76,9 @@ docs: $(DEV_STAMP) ## Build the documentation into build/docs, warnings as error
 package: $(DEV_STAMP) ## Build wheel and sdist, install the wheel in an empty environment, run the README's example there
 	scripts/check_wheel.sh $(VENV)
 
-bench: $(PEERS_STAMP) ## Ratios against the peers, measured in one run; results in docs/benchmarks
+bench: $(PEERS_STAMP) ## Ratios against the peers, measured in one run; results in docs/benchmarks (BENCH=name, RESUME=1)
 	scripts/davies.sh
-	missed=0; $(BIN)/python benchmarks/run.py $(BENCH) || missed=$$?; \
+	missed=0; $(BIN)/python benchmarks/run.py $(if $(RESUME),--resume) $(BENCH) || missed=$$?; \
 	$(BIN)/python scripts/write_numbers.py --fill; exit $$missed
 
 notebooks: $(DEV_STAMP) ## Run the pages of docs/notebooks as Jupyter notebooks and keep what they say

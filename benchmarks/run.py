@@ -1,6 +1,9 @@
 """`make bench`: run every benchmarks/bench_*.py, print the ratios, keep them in docs/benchmarks; exit 1 on a miss.
 
-usage: python benchmarks/run.py [NAME...]     NAME as in bench_NAME.py; all by default
+usage: python benchmarks/run.py [--resume] [NAME...]     NAME as in bench_NAME.py; all by default
+
+Each benchmark's rows are kept as soon as it ends. With --resume those that are kept of this very commit are not run
+again, so that a run which was ended, or shared out by names, goes on where it was.
 
 Each file has `run() -> list[dict]` with the keys name, ours, peer, ratio, goal, met and, where it helps, note.
 """
@@ -27,18 +30,25 @@ LIBRARIES = ("numpy", "scipy", "python-flint", "cryptography", "duckdb", "pyarro
 Row = dict[str, Any]
 
 
-def main(names: list[str], folder: Path = HERE, results_folder: Path = RESULTS) -> int:
+def main(arguments: list[str], folder: Path = HERE, results_folder: Path = RESULTS) -> int:
+    resume = "--resume" in arguments
+    names = [argument for argument in arguments if argument != "--resume"]
     found = {path.stem.removeprefix("bench_"): path for path in sorted(folder.glob("bench_*.py"))}
     if unknown := [name for name in names if name not in found]:
         print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(found)}", file=sys.stderr)
         return 2
-    results = {}
+    results: dict[str, Any] = {}
+    before = stored(results_folder)
     for name in names or found:
-        rows = run_file(found[name])
         kept = f"{name}-full" if os.environ.get("FULL") else name  # beside the quick sizes, not in their place
+        if resume and before.get(kept, {}).get("commit") == commit():
+            results[kept] = before[kept]
+            print(f"{kept}: kept of this commit")
+            continue
+        rows = run_file(found[name])
         results[kept] = {"commit": commit(), "date": datetime.now(UTC).date().isoformat(), "rows": rows}
         show(kept, rows)
-    keep(results, results_folder)
+        keep({kept: results[kept]}, results_folder)
     missed = [row["name"] for result in results.values() for row in result["rows"] if not row["met"]]
     if missed:
         print(f"\n{len(missed)} goals missed: {'; '.join(missed)}", file=sys.stderr)
@@ -118,20 +128,37 @@ def commit() -> str:
     return f"{named}-dirty" if changed else named
 
 
+def called(where: dict[str, Any]) -> str:
+    """The name of a machine in files."""
+    return f"{where['architecture']}-{where['cores']}-cores"
+
+
+def results_file(folder: Path) -> Path:
+    """Where this machine's rows are kept."""
+    return folder / f"results-{called(machine())}.json"
+
+
+def stored(folder: Path) -> dict[str, Any]:
+    """What is kept of this machine."""
+    path = results_file(folder)
+    if not path.exists():
+        return {}
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["benchmarks"]
+    return found
+
+
 def keep(results: dict[str, Any], folder: Path) -> None:
     """Merge into this machine's results, so that running one benchmark keeps the others' rows."""
-    where = machine()
-    stem = f"results-{where['architecture']}-{where['cores']}-cores"
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{stem}.json"
-    before = json.loads(path.read_text(encoding="utf-8"))["benchmarks"] if path.exists() else {}
-    everything = {"machine": where, "benchmarks": dict(sorted((before | results).items()))}
+    path = results_file(folder)
+    everything = {"machine": machine(), "benchmarks": dict(sorted((stored(folder) | results).items()))}
     path.write_text(json.dumps(everything, indent=2) + "\n", encoding="utf-8")
-    (folder / f"{stem}.md").write_text(markdown(everything), encoding="utf-8")
-    print(f"\nkept in {folder}/{stem}.md")
+    path.with_suffix(".md").write_text(markdown(everything), encoding="utf-8")
+    print(f"\nkept in {path.with_suffix('.md')}")
 
 
 def markdown(everything: dict[str, Any]) -> str:
+    """The page of a machine: of each room the picture that `make bench` draws, and the rows behind it."""
     where = everything["machine"]
     libraries = ", ".join(f"{name} {found}" for name, found in where["libraries"].items())
     lines = [
@@ -139,16 +166,20 @@ def markdown(everything: dict[str, Any]) -> str:
         "",
         f"Processor {where['processor'] or 'unnamed'}, {where['system']}, Python {where['python']}; {libraries}.",
         "Written by `make bench`, both sides measured in one run. The ratio says how many times better we are; in rows",
-        'named "A / B" it is A over B, and the goal is a ceiling.',
+        'named "A / B" it is A over B, and the goal is a ceiling. A picture shows the ratios in the order of its rows.',
     ]
     for name, result in everything["benchmarks"].items():
         lines += ["", f"## {name}", "", f"Commit {result['commit']}, {result['date']}.", ""]
+        if any(row["ratio"] is not None and row["ratio"] > 0.0 for row in result["rows"]):
+            lines += [f"![Ratios of {name}, a row each](../images/benchmarks/{called(where)}-{name}.svg)", ""]
+        lines += [f"<details><summary>{len(result['rows'])} rows</summary>", ""]
         lines += ["| what | ours | peer | ratio | goal | |", "|---|---|---|---|---|---|"]
         for row in result["rows"]:
             cells = [row["name"], *(text(row[key]) for key in ("ours", "peer", "ratio", "goal")), verdict(row)]
             lines.append(f"| {' | '.join(cells)} |")
         notes = [f"- {row['name']}: {row['note']}" for row in result["rows"] if row.get("note")]
         lines += ["", *notes] if notes else []
+        lines += ["", "</details>"]
     return "\n".join(lines) + "\n"
 
 

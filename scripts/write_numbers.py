@@ -30,13 +30,20 @@ and hyphens, as in
 
     <!-- number:ndis.posteriors-variances/process-n-100-b-1/exact-joint -->255<!-- /number -->
 
-docs/results.md is written whole: every verdict and every table. Parts whose data are absent keep what docs/numbers.json
-has of them, and are named. Studies that are stored at the papers' size are only rerun in their quick form when named.
+    <!-- downloads:class -->
+    how a study is computed, and its tables, each a link to a CSV file
+    <!-- /downloads -->
+
+Every table is kept as CSV in docs/results, too, and the pictures of docs/results and docs/benchmarks are drawn from
+what is stored (scripts/draw_results.py). Parts whose data are absent keep what docs/numbers.json has of them, and are
+named. Studies that are stored at the papers' size are only rerun in their quick form when named.
 """
 
 from __future__ import annotations
 
+import csv
 import importlib.util
+import io
 import json
 import os
 import re
@@ -44,6 +51,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -53,12 +61,8 @@ TABLE = re.compile(r"(<!-- table:([\w.-]+)((?:/[\w.,=-]+)*) -->\n)(.*?)(<!-- /ta
 ERRATA = re.compile(r"(<!-- errata:([\w-]+) -->\n)(.*?)(<!-- /errata -->)", re.DOTALL)
 OPENING = re.compile(r"<!-- (?:number|table):")
 COMPUTED = "computed"
-RESULTS = Path("docs/results.md")
-INTRODUCTION = """# Results of the studies
-
-Written by `make numbers`: what is printed beside what we find, each study at the size named with it, the papers' own
-sizes by `--full`; every study draws figures, too. Speed: [benchmarks](benchmarks/README.md).
-"""
+RESULTS = Path("docs/results")
+DOWNLOADS = re.compile(r"(<!-- downloads:([\w-]+) -->\n)(.*?)(<!-- /downloads -->)", re.DOTALL)
 Store = dict[str, dict[str, Any]]
 
 
@@ -159,29 +163,76 @@ def filled(text: str, store: Store, problems: list[str]) -> str:
     marked = len(OPENING.findall(text))
     if marked != len(NUMBER.findall(text)) + len(TABLE.findall(text)):
         problems.append("a mark is not closed: write <!-- number:KEY -->...<!-- /number --> on one line")
+    text = DOWNLOADS.sub(lambda mark: f"{mark[1]}{downloads(store, mark[2])}{mark[4]}", text)
     return TABLE.sub(table, NUMBER.sub(number, text))
 
 
-def results(store: Store) -> str:
-    """The page of all verdicts and tables, its marks still to be filled."""
-    lines = [INTRODUCTION]
-    keys = [key for key in store["tables"] if not key.startswith("bench.")]
-    for study in sorted({key.partition(".")[0] for key in keys}):
-        verdict, heading = f"{study}.verdict", ""
-        found = store["tables"].get(verdict, {})
-        command = (
-            f"`gaussveil study {study} --full`: {found['full']}" if "full" in found else f"`gaussveil study {study}`"
-        )
-        lines.append(f"## {found.get('title', study)}\n\n{command}\n")
-        for key in sorted((key for key in keys if key.startswith(f"{study}.")), key=lambda key: (key != verdict, key)):
-            table = store["tables"][key]
-            if key != verdict and table.get("title", key) != heading:
-                heading = table.get("title", key)
-                lines.append(f"### {heading}\n")
-            if table.get("caption"):
-                lines.append(f"{table['caption']}:\n")
-            lines.append(f"<!-- table:{key} -->\n<!-- /table -->\n")
-    return "\n".join(lines)
+def of_study(store: Store, study: str) -> dict[str, dict[str, Any]]:
+    """The tables of a study, but for its verdicts, which stand on its page."""
+    return {
+        key: table
+        for key, table in store["tables"].items()
+        if key.startswith(f"{study}.") and not key.endswith(".verdict")
+    }
+
+
+def made_by(store: Store, study: str) -> str:
+    """The command that computes a study as it is stored, and at which commit and on which machine that was."""
+    full = store["tables"].get(f"{study}.verdict", {}).get("full")
+    if full is None:
+        return f"`gaussveil study {study}`"
+    return f"`gaussveil study {study} --full`: {full}"
+
+
+def downloads(store: Store, study: str) -> str:
+    """How a study is computed, and a line for each of its steps with its tables as files."""
+    lines: dict[str, list[str]] = {}
+    for key, table in sorted(of_study(store, study).items()):
+        name = key.partition(".")[2]
+        words = table.get("caption") or name.replace("-", " ")
+        link = f"{{download}}`{words} <{study}/{name}.csv>` ({len(table['rows'])} rows)"
+        lines.setdefault(table.get("title") or name, []).append(link)
+    listed = "".join(f"- {title}: {', '.join(links)}\n" for title, links in lines.items())
+    return f"\n{made_by(store, study)}\n\n{listed}\n"
+
+
+def csv_files(store: Store) -> dict[Path, str]:
+    """Every table of the studies as a file."""
+    files = {}
+    for study in sorted({key.partition(".")[0] for key in store["tables"]} - {"bench"}):
+        for key, table in of_study(store, study).items():
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerows([table["columns"], *table["rows"]])
+            files[RESULTS / study / f"{key.partition('.')[2]}.csv"] = text.getvalue()
+    return files
+
+
+def fill_files(root: Path, store: Store, *, write: bool) -> list[str]:
+    """Write the tables as files and draw the pictures, or only look at them; return what is wrong."""
+    draw_results = module_at(Path(__file__).with_name("draw_results.py"))
+
+    wrong = []
+    files = csv_files(store)
+    for path, text in files.items():
+        if (root / path).exists() and (root / path).read_text(encoding="utf-8") == text:
+            continue
+        if write:
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text, encoding="utf-8")
+        else:
+            wrong.append(f"{path}: differs from what is stored; run python scripts/write_numbers.py --fill")
+    for path in sorted((root / RESULTS).rglob("*.csv")):
+        if path.relative_to(root) not in files:
+            if write:
+                path.unlink()
+            else:
+                wrong.append(f"{path.relative_to(root)}: no table is stored under this name")
+    if write:
+        draw_results.draw(root, store["tables"])
+    else:
+        late = draw_results.stale(root, store["tables"])
+        wrong += [f"{path}: shows other figures than those stored; --fill draws it" for path in late]
+    return wrong
 
 
 def with_errata(text: str) -> str:
@@ -201,13 +252,13 @@ def fill(root: Path, *, write: bool = True) -> list[str]:
     for page in pages(root):
         problems: list[str] = []
         text = page.read_text(encoding="utf-8")
-        new = filled(results(store) if page == root / RESULTS else with_errata(text), store, problems)
+        new = filled(with_errata(text), store, problems)
         if new != text and write:
             page.write_text(new, encoding="utf-8")
         elif new != text:
             problems.append("figures differ from what is stored; run python scripts/write_numbers.py --fill")
         wrong += [f"{page.relative_to(root)}: {problem}" for problem in problems]
-    return wrong
+    return wrong + fill_files(root, store, write=write)
 
 
 def check(root: Path) -> list[str]:
@@ -215,14 +266,19 @@ def check(root: Path) -> list[str]:
     return fill(root, write=False)
 
 
-def from_pages(root: Path) -> Store:
-    """What docs/computed.py finds."""
-    spec = importlib.util.spec_from_file_location(COMPUTED, root / "docs" / "computed.py")
+def module_at(path: Path) -> ModuleType:
+    """A module by its file."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise ImportError("docs/computed.py cannot be loaded")
+        raise ImportError(f"{path} cannot be loaded")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found: dict[str, str] = module.numbers()
+    return module
+
+
+def from_pages(root: Path) -> Store:
+    """What docs/computed.py finds."""
+    found: dict[str, str] = module_at(root / "docs" / "computed.py").numbers()
     return {"numbers": {f"{COMPUTED}.{name}": value for name, value in found.items()}, "tables": {}}
 
 

@@ -42,3 +42,17 @@ def test_goals_decide_the_exit_code_and_results_of_other_files_are_kept(runner: 
 def test_unknown_names_are_a_usage_error(runner: ModuleType, tmp_path: Path) -> None:
     assert runner.main(["nothing"], tmp_path, tmp_path / "results") == 2
     assert not (tmp_path / "results").exists()
+
+
+def test_a_run_goes_on_where_it_was_ended(runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = tmp_path / "results"
+    for name in ("first", "second"):
+        (tmp_path / f"bench_{name}.py").write_text(BENCH.format(name=name, ratio=4.0), encoding="utf-8")
+    monkeypatch.setattr(runner, "commit", lambda: "0123456789ab")
+    assert runner.main(["first"], tmp_path, results) == 0
+    (tmp_path / "bench_first.py").write_text("raise RuntimeError('it is run again')\n", encoding="utf-8")
+    assert runner.main(["--resume"], tmp_path, results) == 0
+    (tmp_path / "bench_second.py").write_text("raise RuntimeError('it is run again')\n", encoding="utf-8")
+    monkeypatch.setattr(runner, "commit", lambda: "0123456789ab-dirty")
+    with pytest.raises(RuntimeError, match="run again"):
+        runner.main(["--resume"], tmp_path, results)

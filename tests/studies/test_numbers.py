@@ -164,7 +164,7 @@ def test_a_run_at_the_papers_size_stands_for_the_quick_one(script: ModuleType, r
     store = script.kept(repository)
     assert store["numbers"] == {"ndis.a": "0.35", "ndis.a.printed": "1"}
     assert store["tables"]["ndis.t"] == {"columns": ["n", "x"], "rows": [["2", "0.123"]]}
-    assert "study ndis --full`: seed 7, commit 0123456, some." in script.results(store)
+    assert "study ndis --full`: seed 7, commit 0123456, some." in script.made_by(store, "ndis")
     path.write_text(json.dumps(body | {"missing": ["profiles"]}), encoding="utf-8")
     with pytest.raises(ValueError, match="with all its data"):
         script.main(["--full", str(path)], repository)
@@ -177,7 +177,7 @@ def test_a_run_at_the_papers_size_stands_for_the_quick_one(script: ModuleType, r
     assert [row[2] for row in some["tables"]["ndis.verdict"]["rows"]] == ["0.36"]
     assert {"ndis.t", "ndis.u"} <= set(some["tables"])
     told = f"{body['steps'][0]}: seed 7, commit 0123456, some. The rest: seed 7, commit 0123456, some."
-    assert told in script.results(some)
+    assert told in script.made_by(some, "ndis")
 
 
 def written_by_hand(text: str) -> str:
@@ -230,3 +230,23 @@ def test_pages_that_benchmarks_write_are_what_they_wrote() -> None:
 def test_a_wrong_option_is_answered_with_the_usage(script: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     assert script.main(["--chek"]) == 2
     assert "usage:" in capsys.readouterr().err
+
+
+def test_a_picture_of_other_figures_than_the_stored_ones_is_noticed(script: ModuleType, repository: Path) -> None:
+    table = {"columns": ["", "real homes", "largest deviation of a town"], "rows": [["mean power", "1.8", "+4.6%"]]}
+    stored = script.kept(repository)
+    stored["tables"]["simulator.resemblance-resemblance"] = table
+    (repository / "docs" / "numbers.json").write_text(json.dumps(stored), encoding="utf-8")
+    (repository / "README.md").write_text("nothing\n", encoding="utf-8")
+    assert script.fill(repository) == []
+    assert script.check(repository) == []
+    picture = repository / "docs" / "images" / "results-simulator.svg"
+    assert "mean power" in picture.read_text(encoding="utf-8")
+    table["rows"][0][2] = "+4.7%"
+    (repository / "docs" / "numbers.json").write_text(json.dumps(stored), encoding="utf-8")
+    wrong = script.check(repository)
+    assert any("results-simulator.svg" in line for line in wrong)
+    assert any("resemblance-resemblance.csv" in line for line in wrong)
+    before = picture.read_text(encoding="utf-8")
+    assert script.fill(repository) == []
+    assert picture.read_text(encoding="utf-8") != before
