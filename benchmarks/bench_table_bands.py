@@ -103,7 +103,7 @@ def drawn(item: tuple[str, int]) -> list[float]:
     for law, between in job.between.items():
         public = job.answers(Mean("kw", between=between), seed, law)
         figures.append([math.sqrt(np.mean((one.value - truth) ** 2)) / size for one in public])
-    return [float(np.mean(figures)) for one in figures]
+    return [float(np.mean(one)) for one in figures]
 
 
 def row(name: str, ours: float, goal: float, note: str = "") -> Row:

@@ -31,7 +31,10 @@ class NewAccount(Asked):
         gt=0, le=50, title="Epsilon", description="Budget over all releases together."
     )
     delta: float = Field(
-        gt=0, lt=1, title="Delta", description="Budget over all releases together."
+        ge=0,
+        lt=1,
+        title="Delta",
+        description="Budget over all releases together; 0 takes Laplace noise alone.",
     )
     people: Text = Field(
         default="",

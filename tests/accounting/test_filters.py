@@ -16,9 +16,10 @@ from scipy.stats import norm
 
 from gaussveil.accounting import Charge
 from gaussveil.accounting.cumulants import log_chernoff
+from gaussveil.accounting.ledger.dominating import dominating_energy
 from gaussveil.accounting.ledger.filters import NOTHING, Balance, Budget, Usage, best_order, filter_usage
 from gaussveil.errors import ParameterError
-from gaussveil.spectrum import GaussianPair, PrivacyLoss
+from gaussveil.spectrum import GaussianPair, PrivacyCurve, PrivacyLoss
 from gaussveil.spectrum.chords import cumulant_upper
 from gaussveil.spectrum.profiles import (
     ApproximatePoint,
@@ -26,6 +27,7 @@ from gaussveil.spectrum.profiles import (
     Laplace,
     PoissonSubsampled,
     RandomisedResponse,
+    ResponseOrNoise,
 )
 
 BUDGETS = [Budget(0.1, 1e-8), Budget(1.0, 1e-6), Budget(3.0, 1e-5), Budget(20.0, 0.01)]
@@ -202,7 +204,42 @@ def test_adaptive_choice_overspends_exact_composition_but_not_the_filter() -> No
     assert overspent(kept) <= delta
 
 
-@pytest.mark.parametrize("values", [(0.0, 1e-5), (math.inf, 1e-5), (1.0, 0.0), (1.0, 1.0), (1.0, 1e-5, 0.0)])
+LAWS = [
+    DiscreteLaplace(1, 1.0),
+    DiscreteLaplace(1, 20.0),
+    DiscreteLaplace(2, 0.3),
+    DiscreteLaplace(7, 7.0),
+    DiscreteLaplace(64, 640.0),
+    Laplace(1e-4),
+    Laplace(0.3),
+    Laplace(6.0),
+    RandomisedResponse(0.02),
+    RandomisedResponse(2.0),
+    RandomisedResponse(1.0, 5),
+    ResponseOrNoise(0.4, 3),
+]
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_bounded_loss_is_charged_as_the_least_mean_shift_that_dominates_it(law: PrivacyCurve) -> None:
+    shift = math.sqrt(dominating_energy(law))
+    reach = max(one.largest_loss for one in (law, law.reversed()))
+    epsilons = np.linspace(0.0, 1.05 * reach, 2001)
+    for side in (law, law.reversed()):
+        assert np.all(side.delta(epsilons) <= GaussianPair.mean_shift(shift).delta(epsilons))
+    if not isinstance(law, ResponseOrNoise) and getattr(law, "classes", 2) == 2 and getattr(law, "shift", 1) % 2:
+        assert np.any(law.delta(epsilons) > GaussianPair.mean_shift(0.999 * shift).delta(epsilons))
+    charge = Charge(law, count=3)
+    budget = Budget(3.0, 1e-5)
+    assert mean_shift_usage(budget, [(charge, 1)]).used >= 3 * shift**2 / budget.mean_shift_cap() * (1 - 1e-12)
+
+
+def test_no_mean_shift_dominates_an_unbounded_loss() -> None:
+    assert dominating_energy(ApproximatePoint(1.0, 1e-6)) == math.inf
+    assert dominating_energy(PrivacyLoss.from_terms([-0.01], [1], [0.0])) == math.inf
+
+
+@pytest.mark.parametrize("values", [(0.0, 1e-5), (math.inf, 1e-5), (1.0, -1e-9), (1.0, 1.0), (1.0, 1e-5, 0.0)])
 def test_refuses_bad_budgets(values: tuple[float, ...]) -> None:
     with pytest.raises(ParameterError):
         Budget(*values)

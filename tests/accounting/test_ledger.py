@@ -29,7 +29,7 @@ from gaussveil.errors import (
     ParameterError,
 )
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
-from gaussveil.spectrum.profiles import Laplace, RandomisedResponse
+from gaussveil.spectrum.profiles import DiscreteLaplace, Laplace, RandomisedResponse, ResponseOrNoise
 
 HOME = Adjacency.add_remove("home")
 
@@ -98,8 +98,9 @@ def test_one_release_may_use_the_whole_budget(ledger: Ledger) -> None:
 def test_the_first_entry_settles_filter_and_adjacency(ledger: Ledger) -> None:
     ledger.open_account("shifts", epsilon=3.0, delta=1e-5)
     ledger.debit("shifts", shift(0.1), HOME)
-    with pytest.raises(BudgetExceededError, match="no mean shift"):
+    with pytest.raises(BudgetExceededError, match="none dominates"):
         ledger.debit("shifts", spread(-0.01), HOME)
+    ledger.debit("shifts", Charge(DiscreteLaplace(1, 8.0)), HOME)
     with pytest.raises(AssumptionError, match="added or removed"):
         ledger.debit("shifts", shift(0.1), Adjacency.replace_one("home"))
     ledger.open_account("mixed", epsilon=3.0, delta=1e-5)
@@ -115,6 +116,41 @@ def test_the_first_entry_settles_filter_and_adjacency(ledger: Ledger) -> None:
     assert ledger.terms("chosen").composition.endswith("s = 5")
 
 
+def test_an_account_of_delta_0_adds_epsilons_up(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.open_account("pure", epsilon=1.0, delta=0.0)
+    assert fill(ledger, "pure", Charge(DiscreteLaplace(1, 4.0))) == 4
+    found = ledger.statement("pure")
+    assert (found.spent_epsilon, found.spent_delta, found.filter_used) == (1.0, 0.0, 1.0)
+    assert ledger.terms("pure").composition == "adaptive: epsilons add up, at delta 0"
+    with pytest.raises(BudgetExceededError, match=r"bring it to 100 % \(epsilons add up\)"):
+        ledger.debit("pure", Charge(DiscreteLaplace(1, 1e12)), HOME)
+    ledger.open_account("other", epsilon=1.0, delta=0.0)
+    for unbounded in (shift(1e-6), Charge(Laplace(0.1), sampler_error=1e-30), spread(-0.01)):
+        with pytest.raises(BudgetExceededError, match="noise of bounded loss alone"):
+            ledger.debit("other", unbounded, HOME)
+    assert not ledger.statement("other").charges
+    # Neighbours are exchanged: the larger loss of both directions counts.
+    ledger.open_account("exchanged", epsilon=1.0, delta=0.0)
+    lopsided = Charge(ResponseOrNoise(0.7, 3))
+    both = [one.source.largest_loss for one in (lopsided.parts[0],)] + [ResponseOrNoise(0.7, 3, True).largest_loss]
+    exchanged = Adjacency.replace_one("home")
+    assert fill(ledger, "exchanged", lopsided, exchanged) == math.floor(1 / max(both))
+    # The rule is kept in the file as the others are.
+    ledger.check()
+    assert Ledger(ledger.path).statement("pure").spent_epsilon == 1.0
+    for words in ({"filter": "renyi"}, {"order": 2.0}, {"filter": "mean-shift"}):
+        with pytest.raises(ParameterError, match="left out where delta is 0"):
+            ledger.open_account("refused", epsilon=1.0, delta=0.0, **words)
+
+
+def test_a_plan_of_delta_0_is_held_exactly(ledger: Ledger) -> None:
+    charge = Charge(DiscreteLaplace(1, 4.0))
+    ledger.open_account("four", epsilon=1.0, delta=0.0, rule="planned", plan=[(charge, 4)], adjacency=HOME)
+    assert fill(ledger, "four", charge) == 4
+    with pytest.raises(BudgetExceededError, match="shorten the plan"):
+        ledger.open_account("five", epsilon=1.0, delta=0.0, rule="planned", plan=[(charge, 5)], adjacency=HOME)
+
+
 def test_every_filled_account_keeps_its_promise(ledger: Ledger) -> None:
     for number, (charge, adjacency) in enumerate(
         [
@@ -122,6 +158,7 @@ def test_every_filled_account_keeps_its_promise(ledger: Ledger) -> None:
             (spread(0.05) * 25, HOME),
             (spread(-0.05) * 25, Adjacency.replace_one("home")),
             (Charge(RandomisedResponse(0.5, 3)), Adjacency.replace_one("home")),
+            (Charge(DiscreteLaplace(1, 4.0)), HOME),
             (shift(0.21, 1e-16), HOME),
         ]
     ):
@@ -260,7 +297,7 @@ def test_exports(ledger: Ledger, account: Account) -> None:
     "keywords",
     [
         {"epsilon": -1.0},
-        {"delta": 0.0},
+        {"delta": -1e-9},
         {"rule": "greedy"},
         {"filter": "best"},
         {"rule": "planned"},

@@ -17,10 +17,10 @@ from gaussveil.accounting.account import Account
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.certificates.certificate import Certificate, CertificateDraft
 from gaussveil.accounting.charge import Charge
-from gaussveil.accounting.composition import largest_loss
 from gaussveil.accounting.cumulants import renyi_bound, renyi_upper
 from gaussveil.accounting.debits import transaction
 from gaussveil.accounting.noise_design import DPSGD, Allocation, Gaussian, NoiseDesign
+from gaussveil.accounting.pure_losses import largest_loss
 from gaussveil.accounting.relation import ADD_REMOVE, relation_of
 from gaussveil.checks import real, refuse, whole
 from gaussveil.errors import ParameterError

@@ -9,7 +9,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from gaussveil import checks
 from gaussveil.accounting.charge import Charge, Part, fold
 from gaussveil.accounting.cumulants import cumulants_at, log_chernoff
+from gaussveil.accounting.pure_losses import largest_loss, pure_epsilon
 from gaussveil.errors import AssumptionError
 from gaussveil.spectrum import Enclosure, PrivacyCurve, composed
 from gaussveil.spectrum.enclosures.interval import ZERO
@@ -301,9 +301,16 @@ class Composition:
 
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon found with `delta(epsilon) <= delta`, on the private side; infinite if there is none."""
-        checks.real("delta", delta, "(0, 1)")
+        checks.real("delta", delta, "[0, 1)")
         if not self.parts:
             return 0.0
+        if delta == 0:
+            if self.sampler_error:
+                return math.inf
+            return pure_epsilon(
+                [(part.source, part.count) for part in self.parts],
+                symmetric=self.symmetric,
+            )
         if self._bounded:
             if self.delta_upper(0.0) <= delta:
                 return 0.0
@@ -450,17 +457,6 @@ class Directed:
         if below.encloses_jointly:
             return below.enclose_jointly(epsilon)
         return below.enclose(epsilon)
-
-
-def largest_loss(parts: Sequence[tuple[PrivacyCurve, int]]) -> Fraction | float:
-    """Sum of the largest losses of all parts, exactly: rounded down it would promise delta 0 too early."""
-    if any(
-        curve.infinity > 0.0 or math.isinf(curve.largest_loss) for curve, _ in parts
-    ):
-        return math.inf
-    return sum(
-        (Fraction(curve.largest_loss) * count for curve, count in parts), Fraction(0)
-    )
 
 
 def worst_cumulants(parts: Iterable[Part], orders: Floats) -> tuple[Floats, Floats]:

@@ -43,8 +43,11 @@ def gauge(statement: Statement) -> float:
     if statement.terms.active_filter == "single":
         return 1.0  # it was opened for one release, and that is made
     used = statement.filter_used
+    budget = statement.terms.budget
+    if used is None and budget.pure:
+        return statement.spent_epsilon / budget.epsilon
     if used is None:
-        return statement.spent_delta / statement.terms.budget.delta
+        return statement.spent_delta / budget.delta
     return used
 
 

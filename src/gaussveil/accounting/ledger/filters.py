@@ -1,10 +1,13 @@
 """Privacy filters: what keeps an adaptive account sound (derived: docs/ledger).
 
-- **mean-shift**: only mean shifts, sum of mu_j^2 at most the budget's mu^2. Nothing is lost against exact composition
-  (Smith, Thakurta 2022; Koskela, Tobaben, Honkela 2023).
+- **mean-shift**: sum of mu_j^2 at most the budget's mu^2. Of mean shifts nothing is lost against exact composition
+  (Smith, Thakurta 2022; Koskela, Tobaben, Honkela 2023). Discrete Laplace noise counts as the least mean shift that
+  dominates it.
 - **renyi**: any entry, sum of K_j(s) at most the budget's K at one order s, in both directions (Feldman, Zrnic 2021).
   Unless it was given, s is settled by the first entry before its draw, so that it depends on no output.
 - **single** admits one release by its exact delta and nothing after it.
+
+An account of delta 0 has the Renyi filter at s = infinity, where K(s)/s is the largest loss: epsilons add up.
 
 A small share of delta is set aside for sampler errors, which neither proof covers.
 """
@@ -21,6 +24,9 @@ import numpy as np
 from gaussveil import checks
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.cumulants import cumulants, log_chernoff
+from gaussveil.accounting.ledger.dominating import dominating_energy
+from gaussveil.accounting.ledger.upwards import product_up, sum_up
+from gaussveil.accounting.pure_losses import largest_loss
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.roots import brent, lowest
@@ -45,10 +51,15 @@ class Budget:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
         checks.positive("epsilon", self.epsilon)
-        for name in ("delta", "sampler_share"):
+        for name, interval in (("delta", "[0, 1)"), ("sampler_share", "(0, 1)")):
             object.__setattr__(
-                self, name, checks.real(name, getattr(self, name), "(0, 1)")
+                self, name, checks.real(name, getattr(self, name), interval)
             )
+
+    @property
+    def pure(self) -> bool:
+        """Whether it is of epsilon alone: delta is 0."""
+        return self.delta == 0
 
     @property
     def sampler_cap(self) -> float:
@@ -57,7 +68,7 @@ class Budget:
 
     def require_usable(self) -> Budget:
         """Refuse a budget that no noise of ours could ever be charged to; say the largest epsilon that can be used."""
-        if self.sampler_cap >= LEAST_SAMPLER_ERROR:
+        if self.pure or self.sampler_cap >= LEAST_SAMPLER_ERROR:
             return self
         payable = self.sampler_share * self.delta / LEAST_SAMPLER_ERROR
         if payable <= 2:  # 1 + e^epsilon is more, whatever epsilon is
@@ -72,6 +83,19 @@ class Budget:
             f"pay for the error of its noise's sampler. Got {self.epsilon:g}."
         )
 
+    def require_filter(self, chosen: str, order: float | None) -> None:
+        """Refuse a filter, or an order of the Renyi filter, that no account with this budget can have."""
+        checks.one_of("filter", chosen, FILTERS)
+        if self.pure and (chosen != "auto" or order is not None):
+            raise ParameterError(
+                "filter and order must be left out where delta is 0: epsilons add up there"
+            )
+        if (
+            order is not None
+            and not self.renyi_cap(checks.positive("order", order)) > 0
+        ):
+            checks.refuse("order", "large enough to serve the budget", order)
+
     @property
     def ideal_delta(self) -> float:
         """Delta that is left for ideal noise."""
@@ -79,10 +103,19 @@ class Budget:
 
     def mean_shift_cap(self) -> float:
         """Squared mean shift whose delta at epsilon is the ideal delta, proven to be on the private side."""
+        if self.pure:
+            return 0.0
         return _largest_energy(self.epsilon, self.ideal_delta)
 
     def renyi_cap(self, order: float) -> float:
-        """K(s) whose Chernoff bound at epsilon is at most the ideal delta; not positive if the order cannot serve."""
+        """K(s) whose Chernoff bound at epsilon is at most the ideal delta; not positive if the order cannot serve.
+
+        Of infinite order it is the largest loss.
+        """
+        if math.isinf(order):
+            return self.epsilon
+        if self.pure:
+            return 0.0
         parts = order * self.epsilon, math.log(self.ideal_delta), -log_chernoff(order)
         return sum(parts) - 2.0**-50 * (1 + sum(map(abs, parts)))  # rounded down
 
@@ -117,12 +150,10 @@ class Balance:
 
     def plus(self, cost: Balance, count: int = 1) -> Balance:
         """The sum with `count` times a cost, every rounding counted against the account."""
-        error = _up(
-            np.asarray(self.sampler_error + _up(np.asarray(count * cost.sampler_error)))
-        )
-        forward, backward = (
-            _up(before + _up(count * more))
+        error, forward, backward = (
+            sum_up(before, product_up(float(count), more))
             for before, more in (
+                (np.asarray(self.sampler_error), np.asarray(cost.sampler_error)),
                 (self.forward, cost.forward),
                 (self.backward, cost.backward),
             )
@@ -148,18 +179,29 @@ class Balance:
 NOTHING = Balance(np.zeros(1), np.zeros(1), 0.0)
 
 
-def _up(value: Floats) -> Floats:
-    return np.where(value > 0, np.nextafter(value, math.inf), value)
-
-
 def mean_shift_cost(charge: Charge) -> Balance:
-    """Squared mean shift of a charge; infinite if it is none."""
-    energy = charge.mean_shift_energy
-    if energy is not None:
-        forward = np.atleast_1d(energy)
-    else:
-        forward = np.full(1, math.inf)
+    """Squared mean shift of a charge, or of one that dominates it; infinite where none is known to."""
+    forward = np.zeros(1)
+    for part in charge.parts:
+        energy = part.mean_shift_energy
+        if energy is None:
+            energy = product_up(
+                float(part.count), np.asarray(dominating_energy(part.source))
+            )
+        forward = sum_up(forward, np.atleast_1d(energy))
     return Balance(forward, np.zeros_like(forward), charge.sampler_error)
+
+
+def pure_cost(charge: Charge) -> Balance:
+    """The largest losses of a charge in both directions; infinite where one has no bound."""
+    total = NOTHING.plus(Balance(np.zeros(1), np.zeros(1), charge.sampler_error))
+    for part in charge.parts:
+        ahead, back = (
+            np.full(1, float(largest_loss([(one, 1)])))
+            for one in (part.source, part.source.reversed())
+        )
+        total = total.plus(Balance(ahead, back, 0.0), part.count)
+    return total
 
 
 def renyi_cost(charge: Charge, order: float, *, symmetric: bool) -> Balance:
@@ -179,6 +221,8 @@ def filter_cost(
     """What a charge costs under the filter of an account."""
     if active == "mean-shift":
         return mean_shift_cost(charge)
+    if order is not None and math.isinf(order):
+        return pure_cost(charge)
     return renyi_cost(charge, order or math.nan, symmetric=symmetric)
 
 
@@ -188,6 +232,8 @@ class Usage:
 
     used: float
     sampler_used: float
+    rounding: float = ROUNDING
+    """By how much the parts may have been rounded."""
 
     @classmethod
     def of(
@@ -199,18 +245,25 @@ class Usage:
         else:
             cap = budget.renyi_cap(order or math.nan)
         worst = float(max(np.max(balance.forward), np.max(balance.backward)))
+        sampler = _share(balance.sampler_error, budget.sampler_cap)
+        if order is not None and math.isinf(order):
+            # Every sum was rounded up, so that they are compared as they are.
+            used = worst / cap
+            if worst > cap:
+                used = max(used, math.nextafter(1.0, math.inf))
+            return cls(used, sampler, 1.0)
         if active == "mean-shift":
             used = _share(worst, cap)
         elif cap > 0:
             used = worst / cap
         else:
             used = math.inf
-        return cls(used, _share(balance.sampler_error, budget.sampler_cap))
+        return cls(used, sampler)
 
     @property
     def within(self) -> bool:
         """Whether both stay within the budget, rounding counted against the account."""
-        return self.used * ROUNDING <= 1 and self.sampler_used * ROUNDING <= 1
+        return self.used * self.rounding <= 1 and self.sampler_used * ROUNDING <= 1
 
 
 def _share(part: float, whole: float) -> float:

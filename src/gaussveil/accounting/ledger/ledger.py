@@ -21,7 +21,6 @@ from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.ledger import journal, records
 from gaussveil.accounting.ledger.database import LOGGER, Database
 from gaussveil.accounting.ledger.filters import (
-    FILTERS,
     NOTHING,
     Balance,
     Budget,
@@ -119,6 +118,7 @@ class Ledger(Noted, Readable):
         Without an `adjacency` the first entry fixes it. `rule="planned"` needs the whole `plan` (charges, or pairs of
         charge and count) and an adjacency. `rule="adaptive"` runs a filter: "mean-shift", "renyi", or "auto",
         which the first entry settles before anything is drawn; it also settles the Renyi `order` unless that is given.
+        With `delta=0` epsilons add up, and the account takes noise of bounded loss alone: discrete Laplace, say.
 
         An account of named `people` ("the homes of Aarau") pays for every table of theirs, whatever its column of names
         is called. Budgets of several accounts of one population add; opening a second one says so.
@@ -184,12 +184,7 @@ class Ledger(Noted, Readable):
         budget = Budget(epsilon, delta, sampler_share)
         new_name(name, ())
         checks.one_of("rule", rule, ACCOUNT_RULES)
-        checks.one_of("filter", filter, FILTERS)
-        if (
-            order is not None
-            and not budget.renyi_cap(checks.positive("order", order)) > 0
-        ):
-            checks.refuse("order", "large enough to serve the budget", order)
+        budget.require_filter(filter, order)
         folded = records.fold_plan(plan)
         if (rule == "planned") != bool(folded):
             raise ParameterError(

@@ -50,7 +50,9 @@ class Terms:
 
     @property
     def order(self) -> float | None:
-        """Order of the Renyi filter, once it is settled or if it was given."""
+        """Order of the Renyi filter, once it is settled or if it was given; infinite where delta is 0."""
+        if self.budget.pure:
+            return math.inf
         if self.active_order is not None:
             return self.active_order
         return self.chosen_order
@@ -60,6 +62,8 @@ class Terms:
         """Words for certificates: the rule that the account rests on."""
         if self.rule == "planned":
             return "planned: exact composition of a pre-registered sequence"
+        if self.budget.pure:
+            return "adaptive: epsilons add up, at delta 0"
         words = {
             None: "no entry yet",
             "mean-shift": "filter on the sum of squared mean shifts",
@@ -164,7 +168,7 @@ def offer(terms: Terms, charge: Charge, adjacency: Adjacency) -> Offer:
     # Nothing has been released yet, so choosing the filter now depends on no output.
     chosen = terms.chosen_filter
     if chosen == "auto":
-        if charge.mean_shift_energy is None:
+        if terms.budget.pure or charge.mean_shift_energy is None:
             chosen = "renyi"
         else:
             chosen = "mean-shift"
@@ -176,7 +180,7 @@ def offer(terms: Terms, charge: Charge, adjacency: Adjacency) -> Offer:
     cost = _cost(settled, charge, symmetric)
     if Usage.of(terms.budget, chosen, settled.order, cost).within:
         return Offer(terms, settled, cost)
-    if terms.chosen_filter == "auto":
+    if terms.chosen_filter == "auto" and not terms.budget.pure:
         alone = Composition.of([(charge, 1)], symmetric=symmetric)
         if (
             alone.delta_upper(terms.budget.epsilon, enough=terms.budget.delta)
@@ -259,9 +263,15 @@ def _refusal(terms: Terms, used: Balance, cost: Balance, charge: Charge) -> str:
     active = terms.active_filter or ""
     if active == "single":
         return f"{start}: it was used up by one release, admitted by its exact delta; {end}. To go on, {another}"
-    if active == "mean-shift" and charge.mean_shift_energy is None:
+    unbounded = math.isinf(max(np.max(cost.forward), np.max(cost.backward)))
+    if terms.budget.pure and (unbounded or charge.sampler_error):
         return (
-            f"{start}: its filter adds squared mean shifts, and {charge.describe()} is no mean shift; {end}. "
+            f"{start}: at delta 0 it takes noise of bounded loss alone, and {charge.describe()} is none; {end}. "
+            "Ask for Laplace noise (a table with law='laplace'), or open an account with a delta"
+        )
+    if active == "mean-shift" and unbounded:
+        return (
+            f"{start}: its filter adds squared mean shifts, and none dominates {charge.describe()}; {end}. "
             "Open an account with the renyi filter for mixed entries"
         )
     before, after = (
@@ -274,5 +284,11 @@ def _refusal(terms: Terms, used: Balance, cost: Balance, charge: Charge) -> str:
             "Use a finer sampler or open an account with a larger sampler_share"
         )
     spent, then = (f"{100 * usage.used:.3g} %" for usage in (before, after))
-    why = f"{spent} of the budget is spent; this release would bring it to {then} ({active} filter)"
+    if terms.budget.pure:
+        how = "epsilons add up"
+    else:
+        how = f"{active} filter"
+    why = (
+        f"{spent} of the budget is spent; this release would bring it to {then} ({how})"
+    )
     return f"{start}: {why}; {end}. Ask for less, or {another}"

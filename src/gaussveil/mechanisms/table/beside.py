@@ -1,13 +1,14 @@
 """Which law of noise a request takes beside an account: what one release spares may cost all the others.
 
-An account whose filter adds squared mean shifts takes no other noise, a plan only what was registered, and the first
-release settles the rule of an account: there Gaussian noise is taken, which leaves room for every later kind. Where a
-Renyi filter is settled both are compared at the same debit: the error of Laplace noise is multiplied by what its debit
-is of the Gaussian one.
+A plan takes only what was registered, and an account of delta 0 Laplace noise alone. The first release settles the
+filter of an account: there Gaussian noise is taken, of which many releases add up to less. Where a filter is settled
+both are compared at the same debit: errors fall with the root of what a filter adds up, so the error of each is
+multiplied by the root of its debit.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from gaussveil.accounting import Account, Ledger
@@ -37,15 +38,18 @@ def chosen_beside(
         if any(one.covers(laplace.charge) for one in free):
             return laplace
         return gaussian
-    if terms.active_filter != "renyi":
+    active = terms.active_filter
+    if terms.budget.pure:
+        return laplace
+    if active not in ("mean-shift", "renyi"):
         return gaussian
     mine, other = (
         filter_usage(
-            terms.budget, "renyi", terms.order, [(noise.charge, 1)], symmetric=False
+            terms.budget, active, terms.order, [(noise.charge, 1)], symmetric=False
         ).used
         for noise in (laplace, gaussian)
     )
-    alike = error(deviations(laplace)) * mine < error(deviations(gaussian)) * other
-    if alike:
+    ratio = error(deviations(laplace)) / error(deviations(gaussian))
+    if ratio * math.sqrt(mine / other) < 1:
         return laplace
     return gaussian

@@ -252,8 +252,8 @@ class TableRelease(Mechanism):
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
         law: "gaussian" or "laplace" noise; "auto" plans both for this promise and takes the smaller error. Laplace
             noise answers counts, sums, means, variances, shares and histograms of stated ranges by listed keys, and
-            needs no delta: `delta=0` is a promise of epsilon alone. Beside an account Gaussian noise is preferred, of
-            which many releases add up to less, unless its Renyi filter says otherwise; see `TablePlan.laws`.
+            needs no delta: `delta=0` is a promise of epsilon alone. The first release of an account is Gaussian, of
+            which many add up to less; later ones have the smaller error at the same debit; see `TablePlan.laws`.
         progress: whether to draw a progress bar on standard error.
     """
 
