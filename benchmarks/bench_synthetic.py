@@ -6,6 +6,7 @@ nobody saw (synthetic_scores.py). Means of ten draws of ours (DRAWS) and of fewe
 hour (PEER_DRAWS, 0 leaves them out; SETS names tables). MST and AIM are those of dpmm, which is built on Private-PGM.
 They get more than they may: 32 cells between quantiles of the private numbers, frequent numbers apart, for nothing.
 PEER_ITERATIONS (1,000) and PEER_MEGABYTES (80, AIM's own) bound their fits. Histograms: 32 even cells, or values.
+With RESUME=FOLDER a run that was ended goes on there, draw by draw.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 import synthetic_scores as scores  # noqa: E402
 import synthetic_sets as sets  # noqa: E402
+from side_by_side import kept  # noqa: E402
 
 DRAWS = int(os.environ.get("DRAWS", "10"))
 PEER_DRAWS = int(os.environ.get("PEER_DRAWS", "1"))
@@ -161,15 +163,19 @@ class Cells:
         return np.where(place > last, self.frequent[np.clip(place - last - 1, 0, len(self.frequent) - 1)], numbers)
 
 
-def measured(name: str, make: Make, draws: int) -> Scores:
-    """Means over draws of all scores of a set."""
-    public, every = getattr(sets, name.upper()), []
-    for seed in range(draws):
-        table = getattr(sets, name)(ROWS[name], seed)
-        start = time.perf_counter()
-        made = make(table, public, seed)
-        every.append({"seconds": time.perf_counter() - start} | scored(name, public, table, made, seed))
-    return pd.DataFrame(every).mean().to_dict()
+def measured(name: str, maker: str, draws: int) -> Scores:
+    """Means over draws of all scores of a set, made by one of MAKERS."""
+    return pd.DataFrame([kept(draw, (name, maker, seed)) for seed in range(draws)]).mean().to_dict()
+
+
+def draw(job: tuple[str, str, int]) -> Scores:
+    """Scores of one synthetic table."""
+    name, maker, seed = job
+    public = getattr(sets, name.upper())
+    table = getattr(sets, name)(ROWS[name], seed)
+    start = time.perf_counter()
+    made = MAKERS[maker](table, public, seed)
+    return {"seconds": time.perf_counter() - start} | scored(name, public, table, made, seed)
 
 
 def scored(name: str, public: sets.PublicRanges, table: pd.DataFrame, made: pd.DataFrame, seed: int) -> Scores:
@@ -186,15 +192,28 @@ def scored(name: str, public: sets.PublicRanges, table: pd.DataFrame, made: pd.D
     return told
 
 
-def real(name: str) -> Scores:
-    """Scores of the private table itself."""
-    return measured(name, lambda table, _public, _seed: table, min(DRAWS, 3))
+def itself(table: pd.DataFrame, _public: sets.PublicRanges, _seed: int) -> pd.DataFrame:
+    """The private table, which shows what could be learnt."""
+    return table
 
 
-def peers() -> dict[str, Make]:
-    found: dict[str, Make] = {"histograms": histograms}
-    if PEER_DRAWS and Path(PEER_PYTHON).exists():
-        found |= {"MST": peer("mst"), "AIM": peer("aim")}
+MAKERS: dict[str, Make] = {
+    "ours": ours,
+    "histograms": histograms,
+    "MST": peer("mst"),
+    "AIM": peer("aim"),
+    "private table": itself,
+}
+
+
+def rivals_of(name: str) -> dict[str, Scores]:
+    """Scores of the peers that are installed and end in time."""
+    found = {"histograms": measured(name, "histograms", DRAWS)}
+    for rival in ("MST", "AIM") if PEER_DRAWS and Path(PEER_PYTHON).exists() else ():
+        try:
+            found[rival] = measured(name, rival, PEER_DRAWS)
+        except (subprocess.SubprocessError, OSError) as error:
+            print(f"{name}: {rival} gave nothing: {type(error).__name__}", file=sys.stderr)
     return found
 
 
@@ -205,17 +224,13 @@ def row(name: str, mine: float, other: float | None, goal: float | None, met: bo
 
 
 def run() -> list[dict[str, Any]]:
-    sizes = os.environ.get("SETS", "skewed gaussian adult profiles").split()
     rows: list[dict[str, Any]] = []
-    for name in sizes:
-        mine = measured(name, ours, DRAWS)
-        rivals = {}
-        for rival, make in ({} if name == "profiles" else peers()).items():
-            try:
-                rivals[rival] = measured(name, make, DRAWS if rival == "histograms" else PEER_DRAWS)
-            except (subprocess.SubprocessError, OSError) as error:
-                print(f"{name}: {rival} gave nothing: {type(error).__name__}", file=sys.stderr)
-        rows += of_set(name, mine, rivals, None if name == "profiles" else real(name))
+    for name in os.environ.get("SETS", "skewed gaussian adult profiles").split():
+        mine = measured(name, "ours", DRAWS)
+        if name == "profiles":
+            rows += of_set(name, mine, {}, None)
+        else:
+            rows += of_set(name, mine, rivals_of(name), measured(name, "private table", min(DRAWS, 3)))
     return rows
 
 
