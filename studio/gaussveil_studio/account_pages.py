@@ -12,6 +12,7 @@ from gaussveil.accounting import Adjacency, Ledger
 from gaussveil.errors import ParameterError
 from gaussveil_studio.answers import A_FILE, REFUSALS, answered, wants_piece
 from gaussveil_studio.context import Context, Studio, books, page
+from gaussveil_studio.offers.kinds import title_of
 from gaussveil_studio.offers.orders import Asked, Text
 
 router = APIRouter()
@@ -162,7 +163,8 @@ def account(request: Request, context: Context, name: Name) -> Response:
     """One account."""
     found = _history(context, name)
     made_here = {
-        entry["id"] for entry in found["entries"] if context.jobs.exists(entry["id"])
+        one["key"]: title_of(one["order"], one["table"])
+        for one in context.jobs.summaries()
     }
     shares = [100 * one for one in found["used"]]
     return page(request, "account.html", **found, made_here=made_here, shares=shares)

@@ -100,7 +100,15 @@ def handed_page(
         paragraphs=(words,),
         facts=[fact for fact in told if fact[1]],
     )
-    sections = [what, *(_shown(picture, comma) if picture else ())]
+    sections = [what]
+    if done.get("rows"):
+        names, *rows = done["rows"]
+        more = "All rows are in the file of numbers."
+        sections.append(
+            Section(heading="The first rows", table=Table(names, rows, more))
+        )
+    if picture:
+        sections += _shown(picture, comma)
     facts = [(term, str(text)) for term, text in done["facts"]]
     sections.append(Section(heading="More about it", facts=facts))
     first, *rest = [_in_words(section) for section in page.sections]

@@ -28,7 +28,7 @@ from gaussveil_studio.answers import (
 from gaussveil_studio.context import Context, Studio, given_work, page
 from gaussveil_studio.guidance import PUBLISHED
 from gaussveil_studio.jobs import CERTIFICATE, JobStatus
-from gaussveil_studio.offers.kinds import JOBS, KINDS, job_of
+from gaussveil_studio.offers.kinds import JOBS, job_of, title_of
 from gaussveil_studio.offers.orders import (
     KEY,
     ORDERS,
@@ -253,19 +253,6 @@ def listed(context: Studio, search: str = "") -> list[dict[str, Any]]:
     return [
         one for one, text in zip(rows, texts) if all(word in text for word in words)
     ]
-
-
-def title_of(order: dict[str, Any], table: str) -> str:
-    """What a release is called on pages."""
-    kind = KINDS.get(order.get("mechanism", ""), {"title": "Release"})
-    words = kind.get("called", kind["title"]).format_map(order)
-    listed = [
-        (f" by {by}", f" by {order.get('by_column')}")
-        for by in ("values found", "values and others", "values")
-    ]
-    for spoken, meant in ((" of None", ""), (" by nothing", ""), *listed):
-        words = words.replace(spoken, meant)
-    return f"{words[:1].upper()}{words[1:]}, {table}" if table else words
 
 
 @router.post(

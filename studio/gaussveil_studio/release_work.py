@@ -134,6 +134,7 @@ def _done(offer: Offer, outcome: Outcome) -> dict[str, Any]:
         "facts": [list(fact) for fact in outcome.facts],
         "explained": explained(promise),
         "picture": drawn(outcome),
+        "rows": [list(row) for row in outcome.rows],
         "python": offer.python(),
         "shell": offer.shell(),
         "columns": offer.columns(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import math
@@ -190,3 +191,24 @@ def test_every_picture_has_its_numbers_behind_it_and_what_is_spent_stays_spent(v
     page.wait_for_selector("#curve[data-drawn]")
     page.click(".behind summary >> nth=0")
     assert page.locator(".behind tbody tr").count() >= 61
+
+
+def test_synthetic_rows_are_shown_and_their_band_is_called_what_it_is(studio: Running) -> None:
+    order = studio.order(studio.account(), "synthetic", "folder-0/kinds.csv", label="kind", rows=400)
+    studio.client.post("/api/releases", json=order)
+    found = studio.finished(order["key"])
+    assert found["state"] == "released", found["message"]
+    base = f"/api/releases/{order['key']}/files/"
+    written = list(csv.reader(io.StringIO(studio.client.get(base + "synthetic.csv").text)))
+    assert found["result"]["rows"] == written[:9]
+    for page in (f"/release/{order['key']}", base + "report.html"):
+        text = studio.client.get(page, headers={"Accept": "text/html"}).text
+        assert "The first rows" in text
+        assert written[8][0] in text
+        assert "in 9 of 10 cases" in text
+        assert "95 %" not in text
+    verdict = studio.client.post(f"/api/releases/{order['key']}/verify").json()
+    assert (verdict["verdict"], verdict["checked"]) == ("verified", "numbers and certificate (synthetic.csv)")
+    # What the account's history calls it is its title, and not the mechanism's words.
+    history = studio.client.get(f"/accounts/{order['account']}", headers={"Accept": "text/html"}).text
+    assert f'<a href="/release/{order["key"]}">Synthetic rows, kinds.csv</a>' in history

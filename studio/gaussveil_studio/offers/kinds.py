@@ -31,3 +31,16 @@ def job_of(kind: str, wanted: str = "") -> str:
     else:
         usual = ""
     return usual or next(name for name, job in JOBS.items() if job["kind"] == kind)
+
+
+def title_of(order: dict[str, Any], table: str) -> str:
+    """What a release is called on pages."""
+    kind = KINDS.get(order.get("mechanism", ""), {"title": "Release"})
+    words = kind.get("called", kind["title"]).format_map(order)
+    listed = [
+        (f" by {by}", f" by {order.get('by_column')}")
+        for by in ("values found", "values and others", "values")
+    ]
+    for spoken, meant in ((" of None", ""), (" by nothing", ""), *listed):
+        words = words.replace(spoken, meant)
+    return f"{words[:1].upper()}{words[1:]}, {table}" if table else words

@@ -92,6 +92,8 @@ class Outcome:
     certificate: Certificate
     facts: Sequence[tuple[str, str]] = ()
     picture: Callable[[], Picture] | None = None
+    rows: Sequence[Sequence[str]] = ()
+    """The first rows of a table of rows, under their names."""
 
 
 def spelled(mechanism: Any) -> str:

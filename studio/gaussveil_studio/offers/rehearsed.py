@@ -59,6 +59,9 @@ class Answer:
     """Columns that are written and not drawn."""
     body: bytes | None = None
     """The file, where it is no table."""
+    rows: Sequence[Sequence[str]] = ()
+    """The first rows of the file, under their names, where what is released is rows."""
+    band_name: str = "95 % band"
 
     def ends_of(
         self, values: Sequence[float]
@@ -85,7 +88,9 @@ class Answer:
         bands = []
         for place, (_, values) in enumerate(drawn):
             if ends := self.ends_of(values):
-                bands.append(band(ends[0][rows], ends[1][rows], of=place))
+                bands.append(
+                    band(ends[0][rows], ends[1][rows], self.band_name, of=place)
+                )
             elif len(others) > 1:
                 bands.append(
                     spread(
@@ -205,6 +210,7 @@ class RehearsedOffer(Offer):
                 {"Released": found.certificate.released, **dict(found.facts)}.items()
             ),
             picture=lambda: self._drawn(found, "Released"),
+            rows=found.rows,
         )
 
     def nearly_exact(self) -> Picture:
