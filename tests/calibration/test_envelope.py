@@ -13,7 +13,7 @@ from gaussveil.calibration.envelope import (
 )
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum import GaussianPair
-from gaussveil.spectrum.envelope import triangle_bound
+from gaussveil.spectrum.envelope_search import triangle_bound
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from gaussveil.errors import ParameterError
 from gaussveil.spectrum import GaussianEnvelope, PrivacyLoss, compose
 from gaussveil.spectrum.closed_forms import log_delta_equal_ratios, log_delta_mean_shift
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
-from gaussveil.spectrum.envelope import best_mixing, dominating_pair, supremum, triangle_bound
+from gaussveil.spectrum.envelope import best_mixing
+from gaussveil.spectrum.envelope_search import dominating_pair, supremum, triangle_bound
 from gaussveil.spectrum.profiles import profile_from_dict
 
 

@@ -13,11 +13,12 @@ import pytest
 from gaussveil import DPSGD, Accountant
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum.subsampled.ball_single import enclose_single
+from gaussveil.spectrum.subsampled.cell_probabilities import normal_between
 from gaussveil.spectrum.subsampled.companions import BallCompanions
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.subsampled.surely_below import surely_below
-from gaussveil.spectrum.subsampled.two_sided import enclose_on_grid, lowered, normal_between, raised
+from gaussveil.spectrum.subsampled.two_sided import enclose_on_grid, lowered, raised
 
 CASES = json.loads((Path(__file__).parents[1] / "reference" / "training.json").read_text(encoding="utf-8"))["cases"]
 KINDS = ({}, {"backward": True}, {"replace": True})

@@ -18,6 +18,8 @@ from gaussveil.spectrum.envelope import (
     LARGEST_LOG_RATIO,
     GaussianEnvelope,
     best_mixing,
+)
+from gaussveil.spectrum.envelope_search import (
     dominating_pair,
     feasible_log_delta,
     supremum,

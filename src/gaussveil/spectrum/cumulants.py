@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from gaussveil.spectrum.formulas import spread_at
 from gaussveil.spectrum.selection import array_namespace
-from gaussveil.spectrum.terms import Terms
+from gaussveil.spectrum.terms import Terms, cumulant_slopes, loss_limits
 from gaussveil.typing import Array
 
 SMALL = 0.5
+NEAR_ONE = 1e-9  # of an order: there the slope at 1 has more digits than the quotient
 SERIES = 18  # r^2 <= 1/9 for |x| <= 1/2: the rest is below 2^-60
 UNIT_ROUNDOFF = 2.0**-53
 EDGE = (
@@ -66,6 +67,22 @@ def mean_loss(terms: Terms) -> Array:
     xp = array_namespace(terms.variance_gap)
     gap, log_ratio, multiplicity, energy = terms.columns()
     return 0.5 * xp.sum(energy - multiplicity * _own_excess(gap, log_ratio), axis=-1)
+
+
+def renyi(terms: Terms, order: Array) -> Array:
+    """Renyi divergence of X from Y at orders > 0; next to order 1, where K(s)/s cancels, by K'(0) + s K''(0)/2."""
+    xp = array_namespace(order)
+    excess = order - 1
+    finite = xp.isfinite(order)
+    apart = xp.abs(excess) > NEAR_ONE
+    safe = xp.where(finite & apart, excess, xp.ones_like(excess))
+    ordinary = cumulant(terms, safe) / safe
+    _, curvature = cumulant_slopes(terms, 0 * order)
+    beside = xp.where(finite, excess, xp.zeros_like(excess))
+    near_one = mean_loss(terms) + 0.5 * curvature * beside
+    _, supremum = loss_limits(terms)
+    value = xp.where(apart, ordinary, near_one)
+    return xp.where(finite, value, supremum + xp.zeros_like(order))
 
 
 def _own_excess(gap: Array, log_ratio: Array) -> Array:

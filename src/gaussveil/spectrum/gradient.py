@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from array_api_compat import is_numpy_namespace
 
-from gaussveil.spectrum.contour import choose_bend, log_integrand, saddle
+from gaussveil.spectrum.contour_path import choose_bend, log_integrand, saddle
 from gaussveil.spectrum.rules import (
     GRADIENT_HALF_RULE,
     GRADIENT_TAIL,

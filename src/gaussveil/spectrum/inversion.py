@@ -24,6 +24,7 @@ JUMP = 100.0  # times the tolerance: the upper end jumps by its error bound wher
 # Newton's, and how near in log delta two places are that a cubic joins
 GUESS_STEPS = 5
 NEAR = 2.0
+TRACE = 1e-30  # energies below it change no digit of a curve, but would fake an unbounded loss
 GUESS_MARGIN = 0.05  # in log delta, to the side that is not private
 
 
@@ -290,3 +291,21 @@ def _solve(
     raise NumericalError(
         "A root of the privacy curve was not found; use enclose() to inspect this pair."
     )
+
+
+def tradeoff(terms: Terms, level: Array) -> Array:
+    """Smallest type II error of a test of Y against X at each type I error."""
+    xp = array_namespace(level)
+    terms = terms.without_traces(TRACE)
+    apart = xp.any((terms.variance_gap != 0) | (terms.energy != 0), axis=-1)
+    rows = where((level > 0) & (level < 1) & apart)
+    if rows.shape[0] == 0:
+        return 1 - level
+    chosen = terms.rows(rows)
+    threshold = threshold_at_tail(chosen, take_rows(level, rows))
+    power = contour.tail_probability(
+        chosen, threshold, rules.TAIL_X, rules.TAIL_X_COMPLEMENT
+    )
+    # Next to the ends of the loss's range a threshold in doubles misses the level by more than the curve's height.
+    missed = xp.minimum(1 - power, 1 - take_rows(level, rows))
+    return put_rows(1 - level, rows, missed)

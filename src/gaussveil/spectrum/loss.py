@@ -16,7 +16,6 @@ import numpy as np
 
 from gaussveil import checks
 from gaussveil.errors import (
-    FormatError,
     NotFiniteError,
     NumericalError,
     ParameterError,
@@ -34,21 +33,16 @@ from gaussveil.spectrum.dominated import PROOF_BITS, dominated, proof_bits
 from gaussveil.spectrum.enclosures.exact import ExactMatrices, ExactSource, ExactTerms
 from gaussveil.spectrum.enclosures.interval import Enclosure
 from gaussveil.spectrum.gaussian_facts import GaussianFacts
-from gaussveil.spectrum.inversion import private_epsilon, threshold_at_tail
+from gaussveil.spectrum.inversion import private_epsilon, tradeoff
+from gaussveil.spectrum.reduced_terms import checked_columns, stored_columns
 from gaussveil.spectrum.selection import (
     array_namespace,
-    every,
-    put_rows,
-    take_rows,
     where,
 )
-from gaussveil.spectrum.terms import Terms, cumulant_slopes, folded, loss_limits
+from gaussveil.spectrum.terms import Terms
 from gaussveil.typing import Array
 
-TRACE = 1e-30
-HOPELESS = -1e6  # log delta below which digits no longer matter
 SLIVER = 1e-13  # share of delta that pays for what a reduction leaves out
-ROUNDING_LIMIT = 1e-10  # relative rounding error of a delta beyond which it is evaluated by ball arithmetic instead
 
 
 class PrivacyLoss(GaussianFacts):
@@ -72,37 +66,7 @@ class PrivacyLoss(GaussianFacts):
         cls, variance_gap: Any, multiplicity: Any, energy: Any
     ) -> PrivacyLoss:
         """Loss with the given reduced terms (see `gaussveil.spectrum.terms`); the last axis runs over terms."""
-        gap = float_array("variance_gap", variance_gap)
-        columns = [
-            float_array(name, value, like=gap)
-            for name, value in (("multiplicity", multiplicity), ("energy", energy))
-        ]
-        xp = array_namespace(gap)
-        for name, column in zip(
-            ("variance_gap", "multiplicity", "energy"), (gap, *columns)
-        ):
-            require_finite(name, column)
-        try:
-            gap, count, energies = xp.broadcast_arrays(gap, *columns)
-        except (ValueError, RuntimeError):
-            raise ShapeError(
-                "'variance_gap', 'multiplicity' and 'energy' must broadcast to one shape."
-            ) from None
-        if gap.ndim < 1 or gap.shape[-1] < 1:
-            raise ShapeError(
-                "'variance_gap' must have shape (..., terms) with at least one term."
-            )
-        if not bool(xp.all(gap < 1)):
-            raise ParameterError(
-                "'variance_gap' must be < 1: X has variance 1 - variance_gap. Got a value >= 1."
-            )
-        if not bool(xp.all((count >= 0) & (energies >= 0))):
-            raise ParameterError(
-                "'multiplicity' and 'energy' must be >= 0. Got a negative value."
-            )
-        gap, count, energies = (
-            xp.asarray(column, copy=True) for column in (gap, count, energies)
-        )
+        gap, count, energies = checked_columns(variance_gap, multiplicity, energy)
         return PrivacyLoss(
             Terms.from_gaps(gap, count, energies),
             [ExactSource(ExactTerms(gap, count, energies))],
@@ -220,19 +184,7 @@ class PrivacyLoss(GaussianFacts):
         if not bool(xp.all(orders > 0)):
             raise ParameterError("'order' must be > 0. Got a value <= 0, or NaN.")
         terms, flat, shape = self._broadcast(orders)
-        excess = flat - 1
-        finite = xp.isfinite(flat)
-        safe = xp.where(finite & (xp.abs(excess) > 1e-9), excess, xp.ones_like(excess))
-        ordinary = cumulants.cumulant(terms, safe) / safe
-        _, curvature = cumulant_slopes(terms, 0 * flat)
-        near_one = cumulants.mean_loss(terms) + 0.5 * curvature * xp.where(
-            finite, excess, xp.zeros_like(excess)
-        )
-        value = xp.where(xp.abs(excess) > 1e-9, ordinary, near_one)
-        _, supremum = loss_limits(terms)
-        return _plain(
-            xp.reshape(xp.where(finite, value, supremum + xp.zeros_like(flat)), shape)
-        )
+        return _plain(xp.reshape(cumulants.renyi(terms, flat), shape))
 
     @np.errstate(all="ignore")
     def cumulant(self, order: Any) -> Array:
@@ -270,22 +222,7 @@ class PrivacyLoss(GaussianFacts):
             "type_one_error", type_one_error, self._terms.variance_gap
         )
         terms, flat, shape = self._broadcast(level, self._condensed)
-        xp = array_namespace(flat)
-        terms = terms.without_traces(
-            TRACE
-        )  # they change no digit of the curve, but would fake an unbounded loss
-        apart = xp.any((terms.variance_gap != 0) | (terms.energy != 0), axis=-1)
-        rows = where((flat > 0) & (flat < 1) & apart)
-        if rows.shape[0] == 0:
-            return _plain(xp.reshape(1 - flat, shape))
-        chosen = terms.rows(rows)
-        threshold = threshold_at_tail(chosen, take_rows(flat, rows))
-        found = contour.tail_probability(
-            chosen, threshold, rules.TAIL_X, rules.TAIL_X_COMPLEMENT
-        )
-        # Next to the ends of the loss's range a threshold in doubles misses the level by more than the curve's height.
-        error = xp.minimum(1 - found, 1 - take_rows(flat, rows))
-        return _plain(xp.reshape(put_rows(1 - flat, rows, error), shape))
+        return _plain(array_namespace(flat).reshape(tradeoff(terms, flat), shape))
 
     def enclose(self, epsilon: Any) -> Enclosure:
         """Rigorous lower and upper end of delta(epsilon) by ball arithmetic, from the exact inputs of the pair."""
@@ -374,27 +311,7 @@ class PrivacyLoss(GaussianFacts):
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> PrivacyLoss:
         """The loss that `to_dict` wrote."""
-        if not isinstance(record, dict):
-            raise FormatError(
-                f"A stored privacy loss must be a JSON object. Got {type(record).__name__}."
-            )
-        waiting = list(record.values())
-        while waiting:  # NumPy would take true for 1
-            value = waiting.pop()
-            if isinstance(value, list):
-                waiting += value
-            elif isinstance(value, bool) or not isinstance(value, int | float):
-                raise FormatError(
-                    f"A stored privacy loss must hold numbers. Got {type(value).__name__}."
-                )
-        try:
-            return cls.from_terms(
-                record["variance_gap"], record["multiplicity"], record["energy"]
-            )
-        except KeyError as missing:
-            raise FormatError(
-                f"A stored privacy loss needs the key {missing}."
-            ) from None
+        return cls.from_terms(*stored_columns(record))
 
     @cached_property
     def _condensed(self) -> Terms:
@@ -431,20 +348,8 @@ class PrivacyLoss(GaussianFacts):
         )
         xp = array_namespace(flat)
         values, _, error = contour.log_delta(terms, flat)
-        if every((values > -700) & (error <= 5 * ROUNDING_LIMIT)):  # as nearly always
-            return _plain(xp.reshape(xp.minimum(values, 0 * values), shape))
-        # One part in 1e9 of delta; of its logarithm, where delta leaves the range of doubles. NaN is doubtful too.
-        allowed = (
-            xp.where(values > -700, xp.full_like(values, 5.0), xp.abs(values))
-            * ROUNDING_LIMIT
-        )
-        doubtful = ~(error <= allowed)
-        upper = values + xp.where(
-            xp.isinf(error), xp.zeros_like(error), error
-        )  # not settled: an upper bound already
-        doubtful = doubtful & ~(upper < HOPELESS)
         log_delta = xp.minimum(values, xp.zeros_like(values))
-        again = where(doubtful)
+        again = where(contour.doubtful(values, error))
         for row in (int(again[place]) for place in range(again.shape[0])):
             log_delta[row] = self._enclosed_log_delta(row, shape, float(flat[row]))
         return _plain(xp.reshape(log_delta, shape))
@@ -475,40 +380,6 @@ class PrivacyLoss(GaussianFacts):
         return _plain(
             xp.reshape(contour.tail_probability(terms, flat, upper, lower), shape)
         )
-
-
-def compose(*losses: PrivacyLoss) -> PrivacyLoss:
-    """The loss of releasing all outputs together; batches compose by broadcasting.
-
-    Exact for a sequence of pairs fixed in advance (queries may be adaptive, the pairs not). The order does not matter,
-    to the last bit.
-    """
-    if not losses:
-        raise ParameterError("compose() needs at least one privacy loss.")
-    xp = array_namespace(*(loss.variance_gap for loss in losses))
-    try:
-        batch = np.broadcast_shapes(*(loss.batch_shape for loss in losses))
-    except ValueError:
-        raise ShapeError(
-            f"Batches must broadcast. Got {[loss.batch_shape for loss in losses]}."
-        ) from None
-    columns = [
-        xp.concat(
-            [
-                xp.broadcast_to(
-                    getattr(loss._terms, name), (*batch, loss.variance_gap.shape[-1])
-                )
-                for loss in losses
-            ],
-            axis=-1,
-        )
-        for name in ("variance_gap", "log_ratio", "multiplicity", "energy")
-    ]
-    if batch:
-        terms = Terms(*columns)
-    else:
-        terms = folded(*columns)
-    return PrivacyLoss(terms, [source for loss in losses for source in loss._sources])
 
 
 def _plain(array: Array) -> Array:

@@ -14,8 +14,8 @@ from gaussveil.errors import ParameterError
 from gaussveil.spectrum.factors import Factors
 from gaussveil.spectrum.gaussian_facts import FAINTER
 from gaussveil.spectrum.named_profile import PrivacyProfile, number, store
+from gaussveil.spectrum.poisson_subsampled import PoissonSubsampled
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
-from gaussveil.spectrum.profiles import PoissonSubsampled
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.typing import Floats
 

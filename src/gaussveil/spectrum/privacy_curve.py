@@ -12,13 +12,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gaussveil.errors import NumericalError, ParameterError
-from gaussveil.shown import Shown
 from gaussveil.spectrum import attack_risk, chords
 from gaussveil.spectrum.arguments import (
     epsilon_array,
@@ -26,6 +25,7 @@ from gaussveil.spectrum.arguments import (
     probability_array,
     require_finite,
 )
+from gaussveil.spectrum.curve_facts import CurveFacts
 from gaussveil.spectrum.enclosures.interval import UNDERFLOW, Enclosure
 from gaussveil.spectrum.factors import Factors
 from gaussveil.typing import Floats
@@ -37,7 +37,7 @@ SECTIONS = 32
 ROUNDS = 12
 
 
-class PrivacyCurve(Shown, ABC):
+class PrivacyCurve(CurveFacts, ABC):
     """How well X (with the record) and Y (without it) can be told apart, for every epsilon >= 0.
 
     A subclass gives `reversed` and either `delta` or `_divergence`; all else has a default that follows from these two,
@@ -47,40 +47,6 @@ class PrivacyCurve(Shown, ABC):
     Of one direction, X from Y, speak `delta`, `log_delta`, `epsilon`, `tradeoff`, `renyi`, `cumulant` and `enclose`; of
     the worse of both `dp_delta`, `dp_epsilon`, `dp_enclose` and the risks of attacks.
     """
-
-    stored_as: ClassVar[str] = ""
-    """Under which name a charge stores the curve; empty where it cannot."""
-    only_bounded: ClassVar[bool] = False
-    """Whether nothing is known of it but bounds on its Renyi divergences."""
-    encloses_jointly: ClassVar[bool] = False
-    """Whether `dp_enclose` takes less work than enclosing one direction after the other."""
-    cumulants_proven: ClassVar[bool] = False
-    """Whether every rounding of `cumulant_bounds` is counted."""
-
-    @property
-    def relative_error(self) -> float:
-        """Bound on the relative error of `delta`; 0 where its values are upper ends."""
-        return 0.0
-
-    @property
-    def infinity(self) -> float:
-        """Probability of an infinite loss: the limit of `delta`."""
-        return 0.0
-
-    @property
-    def largest_loss(self) -> float:
-        """Largest finite loss, beyond which `delta` equals `infinity`."""
-        return math.inf
-
-    @property
-    def neighbours(self) -> str | None:
-        """The one kind of adjacency whose neighbours the curve speaks of; None: any."""
-        return None
-
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        """Shape of a batch of curves that are asked together; () for a single one."""
-        return ()
 
     # --- one direction
 
@@ -300,18 +266,9 @@ class PrivacyCurve(Shown, ABC):
             return (factors,)
         return ()
 
-    def lower(self, epsilon: float, count: int = 1) -> float:
-        """A lower end of delta of `count` uses, this direction, by what only the curve itself knows."""
-        return 0.0
-
     def fainter(self) -> PrivacyCurve:
         """A curve that surely is not above the release's own where this one was rounded to the private side."""
         return self
-
-    @property
-    def rounded_by(self) -> float:
-        """Total variation by which roundings to the private side move its factors, at most."""
-        return 0.0
 
     def rounded_down(self) -> PrivacyCurve:
         """The curve itself, unless its factors are rounded to the private side: then one that surely is not above."""
@@ -351,10 +308,6 @@ class PrivacyCurve(Shown, ABC):
         """Ends of delta at one epsilon; of a batch those of the largest."""
         return self.enclose(epsilon)
 
-    def quick_upper_end(self, epsilon: float) -> float:
-        """A proven upper end of delta by doubles alone; infinite where they do not decide."""
-        return math.inf
-
     def cumulant_bounds(self, orders: Floats) -> tuple[Floats, Floats]:
         """Upper ends of K at orders > 0, one axis more for a batch; and the tail mass that each leaves out."""
         found = [chords.cumulant_upper(self, float(order)) for order in orders]
@@ -365,68 +318,6 @@ class PrivacyCurve(Shown, ABC):
     def chord_nodes(self) -> chords.Chords:
         """Nodes from 0 to where next to nothing is left, and upper ends of delta there."""
         return chords.chords_of(self)
-
-    @property
-    def known_orders(self) -> tuple[float, ...]:
-        """Orders at which its Renyi divergences are best known, where it is a list of these."""
-        return ()
-
-    @property
-    def largest_shift(self) -> float:
-        """A mean shift whose divergences are nowhere smaller; infinite where none is known."""
-        return math.inf
-
-    @property
-    def shift_energies(self) -> list[float] | None:
-        """Squared mean gaps, if the curve is that of one plain mean shift."""
-        return None
-
-    @property
-    def mean_shift_energy(self) -> NDArray[np.float64] | None:
-        """Squared length of the mean shift, for each entry of a batch; None where there is more than a mean shift."""
-        return None
-
-    @property
-    def exact_mean_gap(self) -> tuple[float, ...] | None:
-        """Mean gaps of which the stored form holds rounded squares; () where it is exact, None if that is not known."""
-        return ()
-
-    @property
-    def stored_energies(self) -> list[float]:
-        """Those squares as they are stored."""
-        return []
-
-    @property
-    def largest_multiplicity(self) -> float:
-        """The most coordinates that share a variance gap."""
-        return 1.0
-
-    def affordable_nodes(self, work: float) -> float:
-        """At how many epsilons a grid may ask for delta: unlimited for closed forms; wider chords are only looser."""
-        return math.inf
-
-    @property
-    def smallest_variance(self) -> float:
-        """The least variance of X over Y's that it has."""
-        return 1.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """What is stored of it, as plain JSON values; a curve that is never stored has none."""
-        raise NotImplementedError(f"a {type(self).__name__} is not stored")
-
-    def fold_key(self) -> object:
-        """What equal curves have in common, as JSON values, so that compositions fold them."""
-        return f"#{id(self)}"
-
-    @property
-    def convolutions(self) -> int:
-        """How many convolutions one evaluation of delta takes: none of a closed form or an integral."""
-        return 0
-
-    @property
-    def kind(self) -> str:
-        """What it is, in two words."""
-        return type(self).__name__
 
     def dominating(self) -> tuple[PrivacyCurve, float]:
         """A curve that accounts can keep in its place, and a total variation to be paid on top."""

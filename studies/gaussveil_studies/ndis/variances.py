@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from gaussveil.calibration.envelope import variance_for_envelope
 from gaussveil.mechanisms.gp import ProcessSensitivity
 from gaussveil.mechanisms.logistic import LogisticSensitivity
-from gaussveil.spectrum.envelope import supremum
+from gaussveil.spectrum.envelope_search import supremum
 from gaussveil_studies.bounds import mean_and_covariance_bound
 from gaussveil_studies.published.ndis_calibrated import (
     published_logistic_sensitivity,

@@ -18,7 +18,7 @@ from gaussveil.errors import InputError, NumericalError, ParameterError, ShapeEr
 from gaussveil.spectrum.curve import LARGEST_EPSILON, SKETCH_NODES, UNIT
 from gaussveil.spectrum.discrete.masses import LossCurve, LossMasses, chord_masses
 from gaussveil.spectrum.discrete.tilted_convolution import Parts, Plan, convolved
-from gaussveil.spectrum.loss import compose
+from gaussveil.spectrum.pair_composition import compose
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.typing import Floats
 

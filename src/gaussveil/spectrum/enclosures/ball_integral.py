@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from flint import acb, arb, ctx
 from numpy.typing import NDArray
 
-from gaussveil.spectrum.condensed import LONG, condensed
+from gaussveil.spectrum.condensed import LONG
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
 from gaussveil.spectrum.enclosures.clusters import NARROW, CompositionCumulant
 from gaussveil.spectrum.enclosures.interval import (
@@ -27,14 +26,10 @@ from gaussveil.spectrum.enclosures.interval import (
     from_scaled,
     intersection,
 )
-from gaussveil.spectrum.enclosures.upper_end import AIM, LIMIT_UP, TIGHT
+from gaussveil.spectrum.enclosures.steering import GOAL_BITS, Path, Steering
+from gaussveil.spectrum.enclosures.upper_end import AIM, TIGHT
 from gaussveil.spectrum.selection import compiled_contour
-from gaussveil.spectrum.terms import Terms
 
-GOAL_BITS = (
-    60  # the integral is asked for this many bits; doubles then differ by an ulp or two
-)
-NEAR_LARGEST = 1e-3  # of epsilon: how near the largest loss the formulas change that steer the contour
 NEGLIGIBLE = -1e12  # a log delta below which its upper bound is answer enough
 NEGLIGIBLE_OF_MATRICES = (
     -1e7
@@ -44,24 +39,6 @@ FIRST_WORK = 2e5
 WORK_PER_TERM = 600
 MOST_WORK = 1.5e6
 EVALUATIONS = 6000  # limit for one piece of a path; past it the piece is wide, and another path or precision is tried
-# of the search for the saddle, to 1e-7 of its logarithm
-SECTIONS = 5
-CUTS = 120
-DIRECTIONS = (
-    -0.5 + 0.875j,
-    0.5 + 0.875j,
-    -0.25 + 1j,
-    0.25 + 1j,
-    1j,
-)  # exact in binary, at 60 degrees or steeper
-
-
-class _Path(NamedTuple):
-    """A straight piece from the saddle, cut at `lengths` times `direction`."""
-
-    cost: float
-    direction: complex
-    lengths: tuple[float, ...]
 
 
 class WorkBudget:
@@ -100,46 +77,7 @@ class BallIntegral:
         self.spectra = spectra
         self._budget = budget
         self.epsilon = epsilon
-        terms = [
-            (term, count) for spectrum, count in spectra for term in spectrum.terms
-        ]
-        # Plain floats steer the choice of contour; nothing rigorous depends on them.
-        gap = np.array([float(term.gap) for term, _ in terms])
-        lowest = [
-            float((term.gap - 2 * spectrum.gap_error).lower())
-            for spectrum, _ in spectra
-            for term in spectrum.terms
-        ]
-        self.limit = (
-            max(-min(lowest, default=0.0), 0.0) * LIMIT_UP
-        )  # K exists at least up to s = 1/limit
-        number = np.array([float(term.multiplicity) * count for term, count in terms])
-        shift = np.array([float(term.energy) * count for term, count in terms])
-        self.gap, _, self.number, self.shift = condensed(
-            Terms(gap, 0 * gap, number, shift)
-        ).columns()
-        self.flat = float(
-            sum((spectrum.flat_energy * count for spectrum, count in spectra), arb(0))
-        )
-        log_ratio = sum(
-            (spectrum.log_ratio * count for spectrum, count in spectra), arb(0)
-        )
-        self.log_ratio = float(log_ratio)
-        # What is left up to the largest loss, where that is finite and so near that doubles would cancel.
-        self.room = math.inf
-        if self.flat == 0.0 and np.all(self.gap > 0.0):
-            largest = (
-                sum(
-                    (term.energy * count / term.gap for term, count in terms),
-                    -log_ratio,
-                )
-                / 2
-            )
-            room = float(largest - epsilon)
-            if 0.0 < room < NEAR_LARGEST * epsilon:
-                self.room = room
-            else:
-                self.room = math.inf
+        self.steering = Steering(spectra, epsilon)
 
     def enclose(self) -> tuple[Enclosure, bool]:
         """The interval, and whether a higher precision could not make it much narrower."""
@@ -152,7 +90,9 @@ class BallIntegral:
             c, opening, width = saddle
             level = arb(
                 float(
-                    self._log_size(np.zeros(1, dtype=np.complex128), c, opening).real[0]
+                    self.steering.log_size(
+                        np.zeros(1, dtype=np.complex128), c, opening
+                    ).real[0]
                 )
             )
         exact = all(spectrum.exact for spectrum, _ in self.spectra)
@@ -201,81 +141,19 @@ class BallIntegral:
             largest += value * count
         return bool(largest <= self.epsilon)
 
-    def _openings(
-        self, log_odds: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], ...]:
-        """c, its odds of the domain's end, and all 1 + c g, without cancellation next to that end 1/limit."""
-        if self.limit == 0.0:
-            c = np.exp(log_odds)
-            return c, 0.0 * c, 1.0 + np.multiply.outer(c, self.gap)
-        odds = np.exp(np.minimum(log_odds + math.log(self.limit), 300.0))
-        small = (odds < 1.0) & (self.limit < 1.0)
-        c = np.where(
-            small, np.exp(log_odds) / (1.0 + odds), odds / (1.0 + odds) / self.limit
-        )
-        ratio = -self.gap / self.limit
-        near = (1.0 - ratio) + np.multiply.outer(1.0 / (1.0 + odds), ratio)
-        return (
-            c,
-            odds,
-            np.where(self.gap < 0.0, near, 1.0 + np.multiply.outer(c, self.gap)),
-        )
-
-    def _slope(
-        self, c: NDArray[np.float64], opening: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        steep = 1.0 / c + 1.0 / (1.0 + c)
-        if self.room < math.inf:
-            falling = (1.0 / opening) @ (self.number * self.gap)
-            falling += opening**-2.0 @ (self.shift * (1.0 - self.gap) / self.gap)
-            return np.asarray(self.room - steep - 0.5 * falling)
-        value = (
-            -0.5 * self.log_ratio
-            - self.epsilon
-            - steep
-            + 0.5 * self.flat * (2.0 * c + 1.0)
-        )
-        value -= 0.5 * (1.0 / opening) @ (self.number * self.gap)
-        value += 0.5 * ((c[:, None] * (1.0 + opening) + 1.0) / opening**2) @ self.shift
-        return np.where(
-            c > 0.0, value, -math.inf
-        )  # the slope falls without end where c leaves the range of doubles
-
     def _saddle(self) -> tuple[arb, NDArray[np.float64], float] | None:
-        """Approximate minimiser c of K(c) - c eps - log c(1+c), all 1 + c g, and the width of the saddle."""
-        if self.limit > 0.0:
-            scale = math.log(self.limit)
-        else:
-            scale = 0.0
-        low = -300.0 - max(scale, 0.0)
-        high = 300.0 - min(scale, 0.0)
-        for _ in range(SECTIONS):
-            places = np.linspace(low, high, CUTS + 2)
-            falls = int(
-                np.sum(
-                    np.logical_and.accumulate(
-                        self._slope(*self._openings(places[1:-1])[::2]) < 0.0
-                    )
-                )
-            )
-            low = float(places[falls])
-            high = float(places[falls + 1])
-        c_float, odds, opening = (one[0] for one in self._openings(np.array([low])))
-        c = arb(float(c_float))
-        if self.limit > 0.0 and odds > 1.0:
-            c = (arb(float(odds)) / (1 + arb(float(odds))) / arb(self.limit)).mid()
+        """The crossing as a ball, all 1 + c g, and the width there; None where K is not surely finite."""
+        centre, odds, opening, width = self.steering.saddle()
+        c = arb(centre)
+        if self.steering.limit > 0.0 and odds > 1.0:
+            c = (arb(odds) / (1 + arb(odds)) / arb(self.steering.limit)).mid()
         for spectrum, _ in self.spectra:
             if any(
                 not 1 + c * (term.gap - spectrum.gap_error) > 0
                 for term in spectrum.terms
             ):
                 return None
-        rest = self.flat + float(np.sum(0.5 * self.number * (self.gap / opening) ** 2))
-        rest += float(np.sum(self.shift * (1.0 - self.gap) / opening**3))
-        steepness = math.hypot(
-            1.0 / c_float, 1.0 / (1.0 + c_float), math.sqrt(rest)
-        )  # no overflow at c = 1e-200
-        return c, opening, 1.0 / steepness if steepness > 0.0 else math.inf
+        return c, opening, width
 
     def _exponent(self, cumulant: CompositionCumulant, s: acb) -> acb:
         """K(s) - s eps on the ball s; on wide balls around a second-order expansion, so that slopes cancel.
@@ -304,34 +182,11 @@ class BallIntegral:
             self._exponent(whole, acb(c)).real + c * c.log() - (1 + c) * (1 + c).log()
         )
 
-    def _log_size(
-        self, z: NDArray[np.complex128], c: arb, opening: NDArray[np.float64]
-    ) -> NDArray[np.complex128]:
-        """log F at c + z in floating point (imaginary part up to the branch)."""
-        s = float(c) + z
-        w = opening + np.multiply.outer(z, self.gap)
-        if self.room < math.inf:  # s(1+s)/w = s/g + (1 - 1/g) s/w
-            mean = (np.multiply.outer(s, 1.0 - 1.0 / self.gap) / w) @ self.shift
-            near: NDArray[np.complex128] = (
-                s * self.room - 0.5 * np.log(w) @ self.number + 0.5 * mean
-            )
-            near -= np.log(s) + np.log1p(s)
-            return near
-        value = (
-            s * (-0.5 * self.log_ratio - self.epsilon)
-            - np.log(s)
-            - np.log1p(s)
-            - 0.5 * np.log(w) @ self.number
-        )
-        result: NDArray[np.complex128] = value + 0.5 * s * (1.0 + s) * (
-            self.flat + (1.0 / w) @ self.shift
-        )
-        return result
-
     @np.errstate(all="ignore")
     def _trapezoid(self, c: arb, width: float, level: float) -> arb | None:
         """Ball for delta e^-level along a hyperbola that kernel.c chooses; None where it is not tight."""
-        native = compiled_contour(self.gap, 1)
+        steer = self.steering
+        native = compiled_contour(steer.gap, 1)
         terms = [term for spectrum, _ in self.spectra for term in spectrum.terms]
         sharp = all(
             float(one.rad()) <= 2.0**-60 * abs(float(one))
@@ -339,16 +194,16 @@ class BallIntegral:
             for one in (gap, energy)
         )
         if native is None or not (
-            sharp and 0 < len(terms) < LONG and self.room == math.inf
+            sharp and 0 < len(terms) < LONG and steer.room == math.inf
         ):
             return None
         slope = (
-            -0.5 * self.log_ratio - self.epsilon,
-            abs(self.log_ratio) / 2 + self.epsilon,
+            -0.5 * steer.log_ratio - self.epsilon,
+            abs(steer.log_ratio) / 2 + self.epsilon,
         )
-        rule = (*slope, self.flat, level, float(c), width, self.limit, AIM)
+        rule = (*slope, steer.flat, level, float(c), width, steer.limit, AIM)
         b, rho, angle, _, step, last, error, *_ = native.hyperbola(
-            (self.gap, self.number, self.shift), *rule
+            (steer.gap, steer.number, steer.shift), *rule
         )
         if not error < TIGHT * width / 4:
             return None
@@ -375,52 +230,11 @@ class BallIntegral:
 
     def _paths(
         self, c: arb, opening: NDArray[np.float64], width: float, level: float
-    ) -> list[_Path]:
-        """Candidate pieces, cheapest first: doublings of length, height above the saddle, oscillations."""
-        goal = -(GOAL_BITS + 6) * math.log(2.0)
-        found = []
-        for direction in DIRECTIONS:
-            for doublings in (10.0, 130.0):
-                lengths = width * 2.0 ** np.arange(0.0, doublings, 0.5)
-                z = np.asarray(lengths * direction, dtype=np.complex128)
-                with np.errstate(all="ignore"):
-                    size = self._log_size(z, c, opening) - level
-                    s = float(c) + z
-                    rest = (
-                        size.real
-                        + np.log(np.abs(s))
-                        + np.log(np.abs(1.0 + s))
-                        - np.log(z.imag)
-                        - math.log(width)
-                    )
-                reached = np.flatnonzero(rest < goal)
-                if reached.size:
-                    break
-            if reached.size:
-                end = int(reached[0])
-            else:
-                end = len(lengths) - 1
-            above = max(0.0, float(np.max(size.real[: end + 1])))
-            turns = float(np.max(np.abs(size.imag[: end + 1]))) / (2.0 * math.pi)
-            cost = (
-                end
-                + 20.0 * max(0.0, above - 3.0)
-                + 2.0 * turns
-                + (0.0 if reached.size else 1e6)
-            )
-            cuts = [
-                length for length in lengths[: end + 1 : 2] if length < lengths[end]
-            ]
-            found.append(
-                _Path(
-                    cost if math.isfinite(cost) else 1e300,
-                    direction,
-                    (*cuts, float(lengths[end])),
-                )
-            )
-        return sorted(found, key=lambda path: path.cost)
+    ) -> list[Path]:
+        """Candidate pieces, cheapest first."""
+        return self.steering.paths(c, opening, width, level)
 
-    def _integral(self, path: _Path, c: arb, width: float, level: arb) -> arb | None:
+    def _integral(self, path: Path, c: arb, width: float, level: arb) -> arb | None:
         """Ball for delta e^-level; None if the path ends too early or the residual of a matrix is not small on it."""
         direction = acb(path.direction.real, path.direction.imag)
         points = [

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from gaussveil.spectrum.selection import compiled_steps
 from gaussveil.spectrum.subsampled.bands import (
     DIGITS,
-    ENDING,
     Band,
     Chosen,
-    Points,
-    Spacing,
-    Tilt,
     chosen_bands,
 )
 from gaussveil.spectrum.subsampled.contour import (
-    ACCURATE,
-    Contour,
-    Nodes,
     Parts,
-    saddle,
 )
-from gaussveil.spectrum.subsampled.plain_line import MOST_NODES as PLAIN_NODES
-from gaussveil.spectrum.subsampled.plain_line import WholeLine
+from gaussveil.spectrum.subsampled.lines import BLOCK, CLOSE, Line, Lines
 from gaussveil.spectrum.subsampled.step import (
     REACH,
     UNIT,
@@ -36,14 +25,12 @@ from gaussveil.spectrum.subsampled.step import (
     log_one_plus,
     turn_less_one,
 )
+from gaussveil.spectrum.subsampled.windowed_points import ENDING, Points
 from gaussveil.typing import Floats
 
-BLOCK = 32
 MOST_BLOCKS = 200
 FIRST_ROWS = 8  # blocks of nodes that are taken together at first, at most
 MOST_POINTS = 100_000
-CLOSE = 0.7  # change of log delta over which one set of nodes is trusted
-SETTLED = 3e-8  # relative error with which lines are of use
 
 
 class LineMoments:
@@ -145,15 +132,6 @@ def turns_less_one(angle: Floats, count: int) -> Complexes:
     return found
 
 
-class Line(NamedTuple):
-    """Nodes of a line with equal spacing, K there and its rounding error, and K on two lines beside it."""
-
-    order: Complexes
-    cumulant: Complexes
-    rounding: Floats
-    beside: Spacing
-
-
 def line_of(band: Band, c: float, log_delta: float) -> Line | None:
     """Nodes on Re s = c for a delta of about e^log_delta; None where they would be too many."""
     spacing = band.spacing(c, log_delta, DIGITS)
@@ -244,101 +222,6 @@ def line_of(band: Band, c: float, log_delta: float) -> Line | None:
     return None
 
 
-class Lines:
-    """The lines of all bands; what is left out is charged: by windows, and in bands bounded at their tilts."""
-
-    def __init__(
-        self,
-        lines: list[Line],
-        left_out: float,
-        epsilon: float,
-        rest: Sequence[Tilt] = (),
-    ) -> None:
-        self.left_out = left_out
-        self.epsilon = epsilon
-        self.sizes = [line.order.size for line in lines]
-        self.rest = np.array(rest).reshape(-1, 2)
-        if not lines:
-            return
-        self.order, cumulant, self.rounding = (
-            np.concatenate(column) for column in zip(*(line[:3] for line in lines))
-        )
-        self.log_terms = cumulant - np.log(self.order) - np.log1p(self.order)
-        self.starts = np.cumsum([0, *self.sizes[:-1]])
-        places = [
-            self.starts + np.maximum(np.array(self.sizes) - back * BLOCK, 0)
-            for back in (2, 1)
-        ]
-        self.ends = np.ravel(
-            np.column_stack([self.starts, *places])
-        )  # and the last two blocks of each line
-        place = np.arange(self.order.size) - np.repeat(self.starts, self.sizes)
-        between, self.shift, self.below, self.above = np.array(
-            [line.beside[:4] for line in lines]
-        ).T
-        self.scale = np.repeat(between / math.pi, self.sizes) * np.where(
-            place == 0, 0.5, 1.0
-        )
-        self.even, self.turns = (
-            np.where(place % 2 == 0, 2.0, 0.0),
-            2.0 * math.pi * self.shift / between,
-        )
-
-    def near(self, _: float, slope: float, error: float, epsilon: float) -> bool:
-        """Whether lines for this epsilon would not differ."""
-        return math.isfinite(error) and abs(slope * (epsilon - self.epsilon)) < CLOSE
-
-    def log_delta(self, epsilon: float) -> tuple[float, float, float]:
-        """log delta, its slope in epsilon, and a bound on its error (infinite where nothing settled)."""
-        if not self.sizes:
-            return math.nan, math.nan, math.inf
-        terms = self.log_terms - self.order * epsilon
-        peak = float(terms.real[self.starts].max())
-        if not math.isfinite(peak):
-            return math.nan, math.nan, math.inf
-        values = np.exp(terms - peak) * self.scale
-        size = np.abs(values)
-        fine = np.add.reduceat(values.real, self.starts)
-        apart = np.abs(fine - np.add.reduceat(values.real * self.even, self.starts))
-        whole = np.add.reduceat(size, self.starts)
-        far = np.maximum.reduceat(size, self.ends).reshape(-1, 3)[:, 1:]
-        falls = np.minimum(
-            far[:, 1] / np.maximum(far[:, 0], 1e-300), 0.9
-        )  # from block to block, and beyond the last
-        beyond = far[:, 1] * BLOCK * falls / (1.0 - falls)
-        c = self.order.real[self.starts]
-        # how far sums are from integrals: by those of |F| on lines beside each
-        beside = np.exp(
-            np.minimum(self.below - (c - self.shift) * epsilon - peak, 700.0)
-        ) / (c - self.shift)
-        beside += np.exp(
-            np.minimum(self.above - (c + self.shift) * epsilon - peak, 700.0)
-        ) / (c + self.shift)
-        missed, wider = (
-            0.5 * beside / np.expm1(np.minimum(self.turns * share, 700.0))
-            for share in (1.0, 0.5)
-        )
-        error = float(
-            size @ (self.rounding + UNIT * (16.0 + 4.0 * np.abs(terms)))
-            + np.sum(8.0 * far[:, 1] + beyond + missed)
-        )
-        total = float(fine.sum())
-        if not total > 0.0:
-            return math.nan, math.nan, math.inf
-        value = peak + math.log(total)
-        bounds = self.rest[:, 1] - self.rest[:, 0] * (
-            epsilon - self.epsilon
-        )  # Chernoff's, at any epsilon
-        left_out = self.left_out + float(np.exp(np.minimum(bounds, 700.0)).sum())
-        relative = error / total + left_out * math.exp(min(-value, 700.0))
-        relative += 4.0 * UNIT * (1.0 + abs(peak) + abs(value))
-        foreseen = bool(
-            np.all(apart <= 2.0 * wider + 1e-12 * whole)
-        )  # of half the nodes, which should not be worse
-        slope = -float((values * self.order).real.sum()) / total
-        return value, slope, relative if foreseen and relative < SETTLED else math.inf
-
-
 def band_lines(parts: Parts, epsilon: float, chosen: Chosen | None = None) -> Lines:
     """Lines for delta at epsilon and nearby, of windowed parts; none where a band takes too many nodes."""
     chosen = chosen or chosen_bands(parts, epsilon)
@@ -403,49 +286,3 @@ def far_from_root(epsilon: float, excess: float, slope: float) -> float:
     if excess > 0.0:
         return min(straight, epsilon * math.exp(min(change, 1.5)))
     return epsilon * math.exp(change)
-
-
-def one_line(windowed: Parts, epsilon: float) -> Nodes | None:
-    """Nodes of a single line that settle delta at epsilon; None where it takes bands."""
-    contour = Contour(windowed, saddle(windowed, epsilon))
-    extent = contour.extent(epsilon)
-    if not math.isfinite(extent):
-        return None
-    found = contour.settle(epsilon, extent)
-    _, slope, error = found.log_delta(epsilon)
-    if error <= ACCURATE * (1.0 + abs(slope) * epsilon):
-        return found
-    return None
-
-
-def plain_line(parts: Parts, epsilon: float, log_delta: float) -> Lines:
-    """The line of companions alone; none where it takes too many nodes."""
-    band = WholeLine(parts, [], epsilon, log_delta)
-    c = band.order()
-    spacing = band.spacing(c, log_delta, DIGITS)
-    height = band.height(c, spacing.digits)
-    if not (spacing.between > 0.0 and height < PLAIN_NODES * spacing.between):
-        return Lines([], math.inf, epsilon)
-    blocks = max(math.ceil(height / (BLOCK * spacing.between)), 2)
-    order = c + 1j * spacing.between * np.arange(float(BLOCK * blocks))
-    return Lines(
-        [Line(order, *parts.companions.cumulant(order), spacing)], 0.0, epsilon
-    )
-
-
-def nodes_for(
-    parts: Parts, epsilon: float, log_delta: float, goal: float | None = None
-) -> Nodes | Lines:
-    """Nodes that settle delta, which is about e^log_delta, at epsilon and nearby: one line, or one for each band.
-
-    Lines may be moved to about where log delta is a goal.
-    """
-    windowed = parts.windowed(log_delta)
-    found = one_line(windowed, epsilon)
-    if found is None and not parts.steps:
-        return plain_line(parts, epsilon, log_delta)
-    return found or (
-        band_lines(windowed, epsilon)
-        if goal is None
-        else lines_near(windowed, goal, epsilon)
-    )

@@ -11,6 +11,7 @@ from flint import acb, arb
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, Term
 from gaussveil.spectrum.laws.ball_law import BallLaw
 from gaussveil.spectrum.laws.loss_law import LawMoments, LossLaw
+from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.spectrum.subsampled.step import Complexes
 from gaussveil.typing import Floats
 
@@ -22,6 +23,14 @@ class Gaussians(NamedTuple):
     log_ratio: Floats
     multiplicity: Floats
     energy: Floats
+
+    @classmethod
+    def of(cls, loss: PrivacyLoss | None) -> Gaussians:
+        """The terms of a loss; none of None."""
+        if loss is None:
+            return cls(*(np.zeros(0) for _ in range(4)))
+        columns = loss._terms.columns()
+        return cls(*(np.asarray(column, dtype=np.float64) for column in columns))
 
     def cumulant(self, order: Complexes) -> Complexes:
         """K(s), the branch that is real on the real axis and continuous above it."""

@@ -13,7 +13,8 @@ import numpy as np
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
 from gaussveil.spectrum.factors import Factors
 from gaussveil.spectrum.laws.with_infinity import WithInfinity
-from gaussveil.spectrum.loss import PrivacyLoss, compose
+from gaussveil.spectrum.loss import PrivacyLoss
+from gaussveil.spectrum.pair_composition import compose
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 

@@ -12,19 +12,14 @@ import numpy as np
 
 from gaussveil.spectrum.enclosures.interval import Enclosure
 from gaussveil.spectrum.roots import Look, private_end
-from gaussveil.spectrum.subsampled.band_lines import (
-    CLOSE,
-    Lines,
-    far_from_root,
-    lines_near,
-    nodes_for,
-    one_line,
-)
-from gaussveil.spectrum.subsampled.contour import ACCURATE, Nodes, Parts
+from gaussveil.spectrum.subsampled.band_lines import far_from_root, lines_near
+from gaussveil.spectrum.subsampled.contour import Nodes, Parts
 from gaussveil.spectrum.subsampled.first_guess import (
     saddlepoint_epsilon,
     single_epsilon_guess,
 )
+from gaussveil.spectrum.subsampled.lines import CLOSE, Lines
+from gaussveil.spectrum.subsampled.nodes import accurate, nodes_for, one_line
 from gaussveil.spectrum.subsampled.step import UNIT
 
 TOLERANCE = 1e-13
@@ -127,11 +122,6 @@ class EpsilonSearch:
             if abs(excess) < 0.1 * TOLERANCE * (1.0 - self.goal) + 0.1 * error:
                 break
         return epsilon
-
-
-def accurate(_: float, slope: float, error: float, epsilon: float) -> bool:
-    """Whether an error of log delta moves epsilon by next to nothing."""
-    return error <= ACCURATE * (1.0 + abs(slope) * epsilon)
 
 
 def first_guess(parts: Parts, goal: float) -> float:

@@ -14,7 +14,7 @@ from gaussveil.spectrum.enclosures.interval import UNDERFLOW, Enclosure, stacked
 from gaussveil.spectrum.factors import Factors
 from gaussveil.spectrum.named_profile import PrivacyProfile, number, store
 from gaussveil.spectrum.pair import GaussianPair
-from gaussveil.spectrum.profiles import PoissonSubsampled
+from gaussveil.spectrum.poisson_subsampled import PoissonSubsampled
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.typing import Floats
 

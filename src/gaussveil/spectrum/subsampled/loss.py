@@ -18,48 +18,34 @@ from gaussveil.spectrum.arguments import epsilon_array, probability_array
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
 from gaussveil.spectrum.enclosures.enclosure import exact_terms, precision_lock
 from gaussveil.spectrum.enclosures.interval import (
-    UNKNOWN,
     ZERO,
     Enclosure,
     exp_up,
-    intersection,
     log_down,
     stacked,
 )
 from gaussveil.spectrum.factors import Factors
 from gaussveil.spectrum.laws.loss_law import law_of
-from gaussveil.spectrum.loss import PrivacyLoss, compose
+from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.spectrum.named_profile import BALL_BITS
-from gaussveil.spectrum.pair import GaussianPair
+from gaussveil.spectrum.pair_composition import compose
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
-from gaussveil.spectrum.profiles import PoissonSubsampled
 from gaussveil.spectrum.subsampled.ball_single import enclose_single, single_epsilon
-from gaussveil.spectrum.subsampled.band_lines import Lines, nodes_for
 from gaussveil.spectrum.subsampled.companions import (
     BallCompanions,
     Companions,
     Gaussians,
 )
 from gaussveil.spectrum.subsampled.contour import Nodes, Parts, saddle
-from gaussveil.spectrum.subsampled.epsilon_search import EpsilonSearch, accurate
-from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
+from gaussveil.spectrum.subsampled.epsilon_search import EpsilonSearch
+from gaussveil.spectrum.subsampled.lines import Lines
+from gaussveil.spectrum.subsampled.nodes import accurate, nodes_for, settled
+from gaussveil.spectrum.subsampled.rigorous_ends import RigorousEnds
 from gaussveil.spectrum.subsampled.step import UNIT, Step
-from gaussveil.spectrum.subsampled.two_sided import MOST_NODES, enclose_on_grid
+from gaussveil.spectrum.subsampled.stored_step import stored
 from gaussveil.typing import Floats
 
-FIRST_WINDOW = 25.0
-DEEP = -100.0  # a log delta for windows before anything is known
-NARROW = 1e-10  # relative width of an enclosure that one line need not share with bands
-SURELY_ONE = Enclosure(1.0 - 2.0**-52, 1.0, -(2.0**-51), 0.0, proven=False)
-FEWER_NODES = 2**17  # of a grid that is asked for many times
 MOST_USES = 10**10  # beyond it roundings of moments count
-# seconds of work in bands from which on the grid comes first, or is all there is
-LONG = 1.9
-LONGEST = 20.0
-LOOSE = (
-    1e-6  # relative width of an enclosure beside which a grid's upper end is looked at
-)
-SURE = -60.0  # log of 1 - delta, as a bound in doubles has it, at which delta is 1 but for what balls would not see
 
 
 class SubsampledLoss(PrivacyCurve):
@@ -108,7 +94,7 @@ class SubsampledLoss(PrivacyCurve):
         self.laws = tuple(uses.items())
         in_doubles = tuple((law_of(law), count) for law, count in self.laws)
         self._parts = Parts(
-            self.steps, Companions(_plain_terms(self.gaussian), in_doubles)
+            self.steps, Companions(Gaussians.of(self.gaussian), in_doubles)
         )
         self._accompanied = self._parts.companions.present
         alone = len(self.steps) == 1 and self.steps[0][1] == 1 and not self._accompanied
@@ -313,64 +299,23 @@ class SubsampledLoss(PrivacyCurve):
                 *(found := nodes.log_delta(epsilon)), epsilon
             ):
                 return *found, nodes
-            value, slope, error, nodes = self._settled(epsilon)
+            value, slope, error, nodes = settled(self._parts, epsilon)
         if math.isfinite(error):
             return value, slope, error, nodes
         return float(self._enclose_at(epsilon).log_upper), slope, 0.0, None
 
     def _enclose_at(self, epsilon: float, goal: float | None = None) -> Enclosure:
-        """Rigorous ends: along one line, or band by band, or from a grid where balls find none."""
+        """Rigorous ends; a log delta that is searched for says how deep they must look."""
         if epsilon >= self.largest_loss:
             return ZERO
         if self._single is not None:
             return enclose_single(self._single, epsilon)
-        found = UNKNOWN
-        if goal is not None:
-            about = goal
-        else:
-            about = self._about(epsilon)
-        if about == 0.0:
-            return SURELY_ONE
-        if self._in_balls is not None:
-            found = self._enclosed_in_balls(self._in_balls, epsilon, about)
-        if not found.relative_width < LOOSE and not self._accompanied:
-            # many are asked for where epsilon is searched
-            if goal is None:
-                nodes = MOST_NODES
-            else:
-                nodes = FEWER_NODES
-            found = intersection(
-                found, enclose_on_grid(self.steps, epsilon, about, nodes)
-            )
-        if not found.relative_width < LOOSE and (
-            self._accompanied or float(found.upper) == 1.0
-        ):
-            upper = max(
-                float(self._grid.delta(epsilon)), math.ulp(0.0)
-            )  # a delta that left the doubles is not 0
-            found = intersection(
-                found, Enclosure(0.0, upper, -math.inf, math.log(upper), proven=False)
-            )
-        return found
+        return self._ends.at(epsilon, goal)
 
-    def _enclosed_in_balls(
-        self, companions: BallCompanions, epsilon: float, about: float
-    ) -> Enclosure:
-        """Along one line or band by band; where bands would take seconds the grid is asked before them."""
-        from gaussveil.spectrum.subsampled.ball_bands import BandsInBalls
-        from gaussveil.spectrum.subsampled.ball_line import enclose_on_line
-
-        found = enclose_on_line(self.steps, companions, epsilon, about) or UNKNOWN
-        if found.relative_width < NARROW or not self.steps:
-            return found
-        bands = BandsInBalls(self._parts.windowed(about - 2.0), companions, epsilon)
-        if bands.work > LONG and not self._accompanied:
-            found = intersection(found, enclose_on_grid(self.steps, epsilon, about))
-        if bands.work <= LONG or (
-            bands.work <= LONGEST and not found.relative_width < LOOSE
-        ):
-            found = intersection(found, bands.enclose() or UNKNOWN)
-        return found
+    @cached_property
+    def _ends(self) -> RigorousEnds:
+        """What finds these: lines, bands and grids."""
+        return RigorousEnds(self._parts, self._in_balls, lambda: self._grid)
 
     @cached_property
     def _plain(self) -> PrivacyLoss | None:
@@ -396,17 +341,6 @@ class SubsampledLoss(PrivacyCurve):
                 pairs, tuple((law.ball_law(), count) for law, count in laws)
             )
 
-    @np.errstate(all="ignore")
-    def _about(self, epsilon: float) -> float:
-        """log delta, roughly."""
-        value, _, error, _ = self._settled(epsilon)
-        if math.isfinite(error):
-            return value
-        at = saddle(self._parts.windowed(DEEP), epsilon)
-        if math.isfinite(at.peak):
-            return min(at.peak + math.log1p(abs(at.centre)), 0.0) - 3.0
-        return DEEP
-
     @cached_property
     def _grid(self) -> PrivacyCurve:
         """A pessimistic composition, for the few places where no contour settles in doubles."""
@@ -417,30 +351,6 @@ class SubsampledLoss(PrivacyCurve):
             counts = [*counts, 1]
         items += [law for law, _ in self.laws]
         return compose_pessimistic(items, [*counts, *(count for _, count in self.laws)])
-
-    def _settled(self, epsilon: float) -> tuple[float, float, float, Nodes | Lines]:
-        """The contour integral, with windows first chosen from Chernoff's bound, then from what was found."""
-        at = saddle(self._parts.windowed(DEEP), epsilon)
-        if at.centre < 0.0 and at.peak < SURE:  # there the integral is delta - 1
-            return 0.0, 0.0, 0.0, Lines([], 0.0, epsilon)
-        if math.isfinite(at.peak):
-            guess = min(at.peak + math.log1p(abs(at.centre)), 0.0) - FIRST_WINDOW
-        else:
-            guess = DEEP
-        nodes = nodes_for(self._parts, epsilon, guess)
-        found = nodes.log_delta(epsilon)
-        if not accurate(
-            *found, epsilon
-        ):  # windows too wide, or so narrow that they leave out what counts
-            other = nodes_for(
-                self._parts,
-                epsilon,
-                found[0] if found[0] > guess + 1.0 else guess - FIRST_WINDOW,
-            )
-            again = other.log_delta(epsilon)
-            if again[2] < found[2]:
-                return *again, other
-        return *found, nodes
 
     @np.errstate(all="ignore")
     def _private_epsilon(self, delta: float) -> float:
@@ -482,21 +392,3 @@ class SubsampledLoss(PrivacyCurve):
             for law, n in self.laws
         )
         return (math.fsum(parts) + rest) * (1.0 + 16.0 * UNIT)
-
-
-def stored(step: Step) -> PoissonSubsampled | FixedSizeBatch:
-    """The step as a profile, whose shift is rounded up; of a replaced record a bound of both directions."""
-    if step.replace:
-        return FixedSizeBatch(step.noise_multiplier, step.sampling_rate)
-    shift = 1.0 / step.noise_multiplier * (1.0 + 4.0 * UNIT)
-    return PoissonSubsampled(
-        GaussianPair.mean_shift(shift), step.sampling_rate, step.backward
-    )
-
-
-def _plain_terms(loss: PrivacyLoss | None) -> Gaussians:
-    if loss is None:
-        return Gaussians(*(np.zeros(0) for _ in range(4)))
-    return Gaussians(
-        *(np.asarray(column, dtype=np.float64) for column in loss._terms.columns())
-    )

@@ -25,102 +25,22 @@ from gaussveil.spectrum.discrete.tilted_convolution import (
 )
 from gaussveil.spectrum.enclosures.interval import UNKNOWN, Enclosure
 from gaussveil.spectrum.roots import lowest
+from gaussveil.spectrum.subsampled.cell_probabilities import (
+    ROUNDED,
+    Law,
+    common_loss,
+    law,
+    lowest_loss,
+)
 from gaussveil.spectrum.subsampled.step import Step
-from gaussveil.spectrum.work import check_work
 from gaussveil.typing import Floats
 
-ROUNDED = 2e-13  # relative error of a cell's probability, and of how much a density exceeds the other one there
 SKETCH = 2048  # cells of a first look
 MOST_NODES = 2**20
 ACCURACY = 1e-10  # of delta, relative: cells need not be narrower than that takes
 LARGEST = 600.0  # loss of one step
 FARTHEST = 38.0  # outputs beyond have no probability in doubles
 NEGLIGIBLE = 23.0  # e-foldings below delta
-
-
-class Law(NamedTuple):
-    """Probabilities of outputs between places, and how much X's exceeds Y's; each to a relative error."""
-
-    under_x: Floats
-    under_y: Floats
-    excess: Floats  # X's probability less Y's
-    scale: Floats  # what the error of the excess is relative to
-
-    def lift(self, losses: Floats) -> tuple[Floats, Floats]:
-        """How much X's probabilities exceed Y's times e^loss, and a bound on the error."""
-        level = np.expm1(losses)
-        grown = self.under_y * np.exp(losses)
-        near = (
-            losses > -0.7
-        )  # else next to nothing of Y's is X's, and the excess would lose its digits
-        found = np.where(near, self.excess - self.under_y * level, self.under_x - grown)
-        size = np.where(
-            near, self.scale + self.under_y * np.abs(level), self.under_x + grown
-        )
-        return found, 8.0 * ROUNDED * size
-
-
-def normal_between(edges: Floats) -> Floats:
-    """P(edges[k] < z < edges[k + 1]) of a normal z, each to a relative error of 1e-13."""
-    low = edges[:-1]
-    high = edges[1:]
-    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        width = high - low
-        middle = 0.5 * (low + high)
-        flip = middle > 0.0
-        far = scipy.special.ndtr(np.where(flip, -low, high)) - scipy.special.ndtr(
-            np.where(flip, -high, low)
-        )
-        square = middle * middle
-        bend = width * width
-        series = 1.0 + bend * (
-            (square - 1.0) / 24.0
-            + bend * (square * square - 6.0 * square + 3.0) / 1920.0
-        )
-        near = width * np.exp(-0.5 * square) / math.sqrt(2.0 * math.pi) * series
-        small = width * (1.0 + np.abs(middle)) < 0.04
-    return np.asarray(np.where(small, near, far))
-
-
-def place(step: Step, losses: Floats) -> Floats:
-    """The output at which the loss of X from Y (not exchanged) has a value; infinite where none has."""
-    noise = step.noise_multiplier
-    rate = step.sampling_rate
-    with np.errstate(all="ignore"):
-        if step.replace:
-            size = np.abs(losses)
-            pull = (1.0 - rate) * -np.expm1(
-                -size
-            )  # of the quadratic equation for the record's likelihood ratio
-            root = np.sqrt(pull * pull + 4.0 * rate * rate * np.exp(-size - noise**-2))
-            found = noise * (size + np.log((pull + root) / (2.0 * rate))) + 0.5 / noise
-            return np.asarray(np.copysign(np.maximum(found, 0.0), losses))
-        raised = np.expm1(losses) + rate
-        found = noise * np.log(np.where(raised > 0.0, raised, 0.0) / rate) + 0.5 / noise
-        found = np.where(
-            losses > 600.0, noise * (losses - math.log(rate)) + 0.5 / noise, found
-        )
-        return np.asarray(np.where(raised > 0.0, found, -np.inf))
-
-
-def law(step: Step, edges: Floats) -> Law:
-    """Probabilities of losses between edges, in ascending order."""
-    check_work()
-    if not step.backward:
-        places = place(step, edges)
-    else:
-        places = -place(step, -edges)
-    shift = 1.0 / step.noise_multiplier * (-1.0 if step.backward else 1.0)
-    plain = normal_between(places)
-    moved = step.sampling_rate * normal_between(places - shift)
-    kept = (1.0 - step.sampling_rate) * plain
-    if step.replace:
-        other = step.sampling_rate * normal_between(places + shift)
-        return Law(kept + moved, kept + other, moved - other, moved + other)
-    both = moved + step.sampling_rate * plain
-    if step.backward:
-        return Law(plain, kept + moved, step.sampling_rate * plain - moved, both)
-    return Law(kept + moved, plain, moved - step.sampling_rate * plain, both)
 
 
 class Cells(NamedTuple):
@@ -205,31 +125,6 @@ def _kept(under_y: Floats, down: Floats) -> Floats:
             return kept
         kept = np.minimum(kept, share)
     return np.where(down > 0.0, 0.0, 1.0)
-
-
-def common_loss(step: Step, interval: float) -> float:
-    """The mean of the losses in a cell below 0, or in the one around 0 where losses have no lower end."""
-    if step.sampling_rate == 1.0:
-        return 0.0
-    least = lowest_loss(step)
-    found = 0.0
-    for _ in range(3):
-        if least > -math.inf:
-            low = -math.inf
-        else:
-            low = found - 0.5 * interval
-        cell = law(step, np.array([low, max(found, least) + 0.5 * interval]))
-        if not cell.under_y[0] > 0.0:
-            return 0.0
-        found = math.log1p(float(cell.excess[0] / cell.under_y[0]))
-    return found
-
-
-def lowest_loss(step: Step) -> float:
-    """Infimum of the loss."""
-    if step.replace or step.backward or step.sampling_rate == 1.0:
-        return -math.inf
-    return step.floor
 
 
 class Plan(NamedTuple):

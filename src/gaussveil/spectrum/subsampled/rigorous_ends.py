@@ -1,0 +1,109 @@
+"""Rigorous ends of delta of a composition: what is tried first, and what where that is too wide or would take long.
+
+                 one line in balls --- narrow? ---> done
+                        |
+                        v
+    bands in balls, unless they would take seconds --- then first the grid, and bands only where that is loose
+                        |
+                        v
+    the grid of both ends (steps alone)  or  the pessimistic grid's upper end (with companions)
+
+All that answered is intersected: each is proven, or charges every rounding it knows of (`Enclosure.proven`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from gaussveil.spectrum.enclosures.interval import UNKNOWN, Enclosure, intersection
+from gaussveil.spectrum.privacy_curve import PrivacyCurve
+from gaussveil.spectrum.subsampled.companions import BallCompanions
+from gaussveil.spectrum.subsampled.contour import Parts, saddle
+from gaussveil.spectrum.subsampled.nodes import DEEP, settled
+from gaussveil.spectrum.subsampled.two_sided import MOST_NODES, enclose_on_grid
+
+NARROW = 1e-10  # relative width of an enclosure that one line need not share with bands
+LOOSE = (
+    1e-6  # relative width of an enclosure beside which a grid's upper end is looked at
+)
+SURELY_ONE = Enclosure(1.0 - 2.0**-52, 1.0, -(2.0**-51), 0.0, proven=False)
+FEWER_NODES = 2**17  # of a grid that is asked for many times
+# seconds of work in bands from which on the grid comes first, or is all there is
+LONG = 1.9
+LONGEST = 20.0
+
+
+class RigorousEnds:
+    """Ends of delta of parts, at any epsilon.
+
+    `companions` is what stands beside the steps, in balls; None where its exact form is not known. `pessimistic` gives
+    a composition on a grid, which costs much and is asked for last.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        companions: BallCompanions | None,
+        pessimistic: Callable[[], PrivacyCurve],
+    ) -> None:
+        self.parts = parts
+        self.companions = companions
+        self.pessimistic = pessimistic
+        self.accompanied = parts.companions.present
+
+    def at(self, epsilon: float, log_delta: float | None = None) -> Enclosure:
+        """Ends at epsilon; where an epsilon is searched, many are asked for, and about `log_delta` is looked for."""
+        searched = log_delta is not None
+        if log_delta is None:
+            log_delta = self.about(epsilon)
+        if log_delta == 0.0:
+            return SURELY_ONE
+        ends = UNKNOWN
+        if self.companions is not None:
+            ends = self._in_balls(self.companions, epsilon, log_delta)
+        if not ends.relative_width < LOOSE and not self.accompanied:
+            nodes = FEWER_NODES if searched else MOST_NODES
+            on_grid = enclose_on_grid(self.parts.steps, epsilon, log_delta, nodes)
+            ends = intersection(ends, on_grid)
+        undecided = self.accompanied or float(ends.upper) == 1.0
+        if not ends.relative_width < LOOSE and undecided:
+            ends = intersection(ends, self._pessimistic_end(epsilon))
+        return ends
+
+    def _in_balls(
+        self, companions: BallCompanions, epsilon: float, log_delta: float
+    ) -> Enclosure:
+        """Along one line or band by band; where bands would take seconds the grid is asked before them."""
+        from gaussveil.spectrum.subsampled.ball_bands import BandsInBalls
+        from gaussveil.spectrum.subsampled.ball_line import enclose_on_line
+
+        steps = self.parts.steps
+        ends = enclose_on_line(steps, companions, epsilon, log_delta) or UNKNOWN
+        if ends.relative_width < NARROW or not steps:
+            return ends
+        bands = BandsInBalls(self.parts.windowed(log_delta - 2.0), companions, epsilon)
+        if bands.work > LONG and not self.accompanied:
+            ends = intersection(ends, enclose_on_grid(steps, epsilon, log_delta))
+        loose = not ends.relative_width < LOOSE
+        if bands.work <= LONG or (bands.work <= LONGEST and loose):
+            ends = intersection(ends, bands.enclose() or UNKNOWN)
+        return ends
+
+    def _pessimistic_end(self, epsilon: float) -> Enclosure:
+        """From 0 to the pessimistic composition's delta; one that left the doubles is not 0."""
+        upper = max(float(self.pessimistic().delta(epsilon)), math.ulp(0.0))
+        return Enclosure(0.0, upper, -math.inf, math.log(upper), proven=False)
+
+    @np.errstate(all="ignore")
+    def about(self, epsilon: float) -> float:
+        """log delta, roughly: what windows, grids and precisions are chosen by."""
+        log_delta, _, error, _ = settled(self.parts, epsilon)
+        if math.isfinite(error):
+            return log_delta
+        at = saddle(self.parts.windowed(DEEP), epsilon)
+        if math.isfinite(at.peak):
+            return min(at.peak + math.log1p(abs(at.centre)), 0.0) - 3.0
+        return DEEP
