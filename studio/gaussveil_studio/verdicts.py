@@ -12,7 +12,7 @@ import numpy as np
 
 from gaussveil.accounting import Certificate, Verification
 from gaussveil.accounting.certificates.keys import load_private_key
-from gaussveil.accounting.certificates.values import Cells
+from gaussveil.accounting.certificates.values import Sheet
 from gaussveil.accounting.certificates.verification import verify_files
 from gaussveil.audit.binomial import Claim
 from gaussveil.errors import MissingDependencyError
@@ -98,7 +98,7 @@ def verify_certificate(path: str) -> dict[str, Any]:
     return _verdict(read, verify_files(read, None, {}), [])
 
 
-def _readable(inside: Mapping[str, bytes]) -> dict[str, list[Cells]]:
+def _readable(inside: Mapping[str, bytes]) -> dict[str, list[Sheet]]:
     """The tables of a package; those that only a program that is not here could read are left out, and named."""
     tables = {}
     for name, content in inside.items():

@@ -19,7 +19,7 @@ from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
 from gaussveil.spectrum.curve import mean_shift_delta
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
 from gaussveil.spectrum.discrete.masses import LossMasses, chord_masses
-from gaussveil.spectrum.discrete.tilted_convolution import Plan, convolved
+from gaussveil.spectrum.discrete.tilted_convolution import ConvolutionPlan, convolved
 from gaussveil.spectrum.profiles import (
     ApproximatePoint,
     DiscreteLaplace,
@@ -276,7 +276,7 @@ def test_convolution_gives_upper_ends_with_relative_precision(seed: int) -> None
     decay = np.exp(-4.0 * np.arange(9.0))  # probabilities down to 1e-14, of which sums reach 1e-28
     second = LossMasses(0.25, -1, decay / decay.sum(), 1e-33)
     parts = [(first, 3), (second, 2)]
-    found = convolved(parts, Plan.of(parts, 1e-60))
+    found = convolved(parts, ConvolutionPlan.of(parts, 1e-60))
     masses = exact_convolution(parts)
     bottom = 3 * first.first + 2 * second.first
     finite = sum(mpf(float(m)) for m in first.mass), sum(mpf(float(m)) for m in second.mass)

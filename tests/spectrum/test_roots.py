@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import brentq, minimize_scalar
 
 from gaussveil.errors import NumericalError
-from gaussveil.spectrum.roots import Look, brent, lowest, private_end
+from gaussveil.spectrum.roots import Trial, brent, lowest, private_end
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -41,10 +41,10 @@ def test_an_inverse_was_seen_to_be_private_and_looks_nowhere_else(seed: int) -> 
     root, steep, bend = (float(number) for number in np.exp(generator.normal(size=3) * 4.0))
     seen: dict[float, float] = {}
 
-    def look(x: float) -> Look:
+    def look(x: float) -> Trial:
         assert 0.0 <= x <= 1e12
         seen[x] = steep * (math.log(root) - math.log(x + 1e-300)) + bend * max(root - x, 0.0)
-        return Look(seen[x], x * math.exp(float(generator.normal()) * 5.0) if seed % 2 else math.nan)
+        return Trial(seen[x], x * math.exp(float(generator.normal()) * 5.0) if seed % 2 else math.nan)
 
     found = private_end(look, float(np.exp(generator.normal() * 9.0)), 0.0, 1e12, rtol=1e-12)
     assert seen[found] <= 0.0
@@ -53,8 +53,8 @@ def test_an_inverse_was_seen_to_be_private_and_looks_nowhere_else(seed: int) -> 
 
 
 def test_an_inverse_may_be_the_lower_end_or_nowhere() -> None:
-    assert private_end(lambda x: Look(-1.0 - x), 3.0, 0.0, math.inf) == 0.0
-    assert private_end(lambda x: Look(1.0), 3.0, 0.0, 7.0) == 7.0
+    assert private_end(lambda x: Trial(-1.0 - x), 3.0, 0.0, math.inf) == 0.0
+    assert private_end(lambda x: Trial(1.0), 3.0, 0.0, 7.0) == 7.0
     with pytest.raises(NumericalError, match="keeps the promise"):
-        private_end(lambda x: Look(1.0), 3.0, 0.0, math.inf)
-    assert private_end(lambda x: Look(math.inf if x < 2.0 else -math.inf), 1.0, 0.0, math.inf) == pytest.approx(2.0)
+        private_end(lambda x: Trial(1.0), 3.0, 0.0, math.inf)
+    assert private_end(lambda x: Trial(math.inf if x < 2.0 else -math.inf), 1.0, 0.0, math.inf) == pytest.approx(2.0)

@@ -20,6 +20,7 @@ import numpy as np
 import scipy
 
 from gaussveil.checks import one_of, whole
+from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 from gaussveil.typing import Floats
 
 MOST_STEPS = 1 << 22
@@ -30,7 +31,6 @@ BOTH = "both"
 ERRORS = (MEAN, LAST, BOTH)
 ITERATIONS = 500
 BITS = 53  # scales and decays are multiples of 2^-53: doubles and whole numbers at once
-UNIT = 2.0**-53
 ADDED_UP = 64  # takes whose columns are added one by one
 SINGLE_STEPS = 48  # at the beginning, where the coefficients bend most
 PANEL = 8  # nodes of a stretch that doubles
@@ -68,7 +68,8 @@ class Buffers:
 def falls(column: Floats) -> bool:
     """Whether a first column is nowhere negative and falls, but for rounding."""
     return bool(
-        np.all(column >= 0.0) and np.all(np.diff(column) <= 8.0 * UNIT * column[0])
+        np.all(column >= 0.0)
+        and np.all(np.diff(column) <= 8.0 * UNIT_ROUNDOFF * column[0])
     )
 
 
@@ -87,7 +88,7 @@ def sensitivity(column: Floats, takes: int, separation: int) -> float:
     else:
         moved, rounding = _moved_by_many(column, takes, separation)
     return (float(np.linalg.norm(moved)) + rounding * math.sqrt(steps)) * (
-        1.0 + 8.0 * (steps + takes) * UNIT
+        1.0 + 8.0 * (steps + takes) * UNIT_ROUNDOFF
     )
 
 
@@ -97,7 +98,7 @@ def _moved_by_many(column: Floats, takes: int, separation: int) -> tuple[Floats,
     padded = np.zeros(rows * separation)
     padded[: column.size] = column
     moved = np.cumsum(padded.reshape(rows, separation), axis=0)
-    rounding = 2.0 * rows * UNIT * float(moved[-1].max())
+    rounding = 2.0 * rows * UNIT_ROUNDOFF * float(moved[-1].max())
     if takes < rows:
         moved[takes:] -= moved[: rows - takes].copy()
     return moved.ravel()[: column.size], rounding

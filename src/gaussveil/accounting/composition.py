@@ -20,8 +20,8 @@ from gaussveil.accounting.cumulants import cumulants_at, log_chernoff
 from gaussveil.accounting.pure_losses import largest_loss, pure_epsilon
 from gaussveil.errors import AssumptionError
 from gaussveil.spectrum import Enclosure, PrivacyCurve, composed
+from gaussveil.spectrum.constants import SMALLEST_DELTA
 from gaussveil.spectrum.enclosures.interval import ZERO
-from gaussveil.spectrum.privacy_curve import SMALLEST
 from gaussveil.spectrum.roots import brent
 from gaussveil.spectrum.worse_orientation import WorseOrientation
 from gaussveil.typing import Floats
@@ -214,7 +214,7 @@ class Composition:
             if whole.upper < ideal:
                 ideal = float(whole.upper)
                 proven = whole.proven
-        return self._charged(epsilon, max(ideal, SMALLEST), proven)
+        return self._charged(epsilon, max(ideal, SMALLEST_DELTA), proven)
 
     def _enclosed(self, epsilon: float) -> list[tuple[Directed, Enclosure]]:
         """Directions that may be the worst, with ends; none where a bound over all of them is all that is known."""

@@ -25,12 +25,12 @@ from gaussveil.accounting.strategies import NamedStrategy
 from gaussveil.checks import one_of, refuse, whole
 from gaussveil.containers import real_array
 from gaussveil.spectrum import GaussianPair, PrivacyCurve
+from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 from gaussveil.spectrum.profiles import PoissonSubsampled
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
 from gaussveil.typing import Floats
 
 MOST_STEPS = 8192
-UNIT = 2.0**-53
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -181,7 +181,12 @@ class MatrixMechanism(NoiseDesign):
     def _gram(self) -> Floats:
         """|C^T C|, rounded up."""
         matrix = self._matrix
-        slack = 2.0 * (matrix.shape[0] + 2) * UNIT * (np.abs(matrix).T @ np.abs(matrix))
+        slack = (
+            2.0
+            * (matrix.shape[0] + 2)
+            * UNIT_ROUNDOFF
+            * (np.abs(matrix).T @ np.abs(matrix))
+        )
         return np.asarray(np.abs(matrix.T @ matrix) + slack)
 
     def _most(self) -> int:
@@ -210,7 +215,7 @@ class MatrixMechanism(NoiseDesign):
             square = float(
                 _best(_best(self._together, apart, most)[None], apart, most)[0]
             )
-        return math.sqrt(square) * (1.0 + 4.0 * len(gram) * UNIT)
+        return math.sqrt(square) * (1.0 + 4.0 * len(gram) * UNIT_ROUNDOFF)
 
     @property
     def _together(self) -> Floats:

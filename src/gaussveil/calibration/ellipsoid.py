@@ -14,12 +14,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from gaussveil import checks
-from gaussveil.calibration.ellipsoid_dual import (
-    ROUNDING,
-    DualSolution,
-    blocks,
-    solve_dual,
-)
+from gaussveil.calibration.ellipsoid_dual import DualSolution, blocks, solve_dual
 from gaussveil.errors import (
     NotFiniteError,
     NotPositiveDefiniteError,
@@ -29,6 +24,7 @@ from gaussveil.errors import (
     ShapeError,
 )
 from gaussveil.spectrum.arguments import float_array
+from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 from gaussveil.spectrum.positive_definite import factorises, proof_margin
 from gaussveil.typing import Floats
 
@@ -126,7 +122,7 @@ def covering_ellipsoid(
         else np.sum(np.asarray(weight) * covariance)
     )
     bound = (
-        solved.lower_bound * unit**2 * (1 - 16 * dim * (dim + 8) * ROUNDING)
+        solved.lower_bound * unit**2 * (1 - 16 * dim * (dim + 8) * UNIT_ROUNDOFF)
     )  # rounding of the singular values
     gap = max(trace / bound - 1, 0.0)
     if gap > relative_gap and floor == 0.0:
@@ -211,7 +207,7 @@ def _proven_cover(
         covariance = (basis * np.maximum(values, floor)) @ basis.T
     covariance = (covariance + covariance.T) / 2
     dim = rows.shape[1]
-    raised = 16 * dim * (dim + 8) * ROUNDING
+    raised = 16 * dim * (dim + 8) * UNIT_ROUNDOFF
     while raised < 1e-3:
         candidate = covariance + np.diag(raised * covariance.diagonal())
         if covers(candidate, rows, floor):

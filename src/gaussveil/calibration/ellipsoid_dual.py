@@ -16,9 +16,9 @@ import scipy
 from numpy.typing import NDArray
 
 from gaussveil.errors import NumericalError
+from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 from gaussveil.typing import Floats
 
-ROUNDING = float(np.finfo(np.float64).eps) / 2
 CHUNK_CELLS = (
     1 << 20
 )  # doubles held by one block of a full scan or of a batch of Cholesky checks
@@ -143,7 +143,7 @@ def _solve_distinct(rows: Floats, relative_gap: float, floor: float) -> DualSolu
         # A lift above the rounding of the singular values, so that rounding cannot uncover a thin direction; where
         # thin directions are known less well than that, as much as the gap allows.
         for lift in (
-            16 * dim * ROUNDING * float(s.max()),
+            16 * dim * UNIT_ROUNDOFF * float(s.max()),
             relative_gap * bound / (2 * dim),
         ):
             variances = _softened(s, bottom, blur)[0] + lift
@@ -337,7 +337,7 @@ def _newton_step(
     factor, info = scipy.linalg.lapack.dpotrf(system, lower=1)
     if info:
         # Only the direction is affected: the certificate never rests on this factorisation.
-        diagonal *= 1 + 4 * system.shape[0] * ROUNDING
+        diagonal *= 1 + 4 * system.shape[0] * UNIT_ROUNDOFF
         factor, info = scipy.linalg.lapack.dpotrf(system, lower=1)
     if info:
         raise NumericalError(

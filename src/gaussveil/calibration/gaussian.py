@@ -21,13 +21,13 @@ from gaussveil import checks, errors
 from gaussveil.calibration.ellipsoid import covering_ellipsoid, covers
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.arguments import float_array
+from gaussveil.spectrum.constants import ULP
 from gaussveil.spectrum.roots import brent
 from gaussveil.typing import Floats
 
 FLOOR_RATIO = (
     2.0**-12
 )  # smallest to largest standard deviation of noise for shifts: costs d 2^-24 of the trace
-ULP = 2.0**-52
 LARGEST_SCALE = 2.0**1000
 
 

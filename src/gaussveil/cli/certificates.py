@@ -25,7 +25,7 @@ from gaussveil.files import printable
 
 if TYPE_CHECKING:
     from gaussveil.accounting import Certificate, Verification
-    from gaussveil.accounting.certificates.values import Cells
+    from gaussveil.accounting.certificates.values import Sheet
 
 key_app = typer.Typer(
     name="key",
@@ -102,7 +102,7 @@ class _Subject:
 
     certificate: str
     held: dict[str, Certificate]
-    tables: dict[str, list[Cells]]
+    tables: dict[str, list[Sheet]]
     others: list[str]
 
 

@@ -17,10 +17,8 @@ from gaussveil.noise.discrete_gaussian import (
     DiscreteGaussian,
     smoothing_total_variation,
 )
-from gaussveil.spectrum.positive_definite import (
-    UNIT_ROUNDOFF,
-    certainly_positive_definite,
-)
+from gaussveil.spectrum.constants import UNIT_ROUNDOFF
+from gaussveil.spectrum.positive_definite import certainly_positive_definite
 from gaussveil.typing import Floats
 
 SMALLEST_EXCESS = 2.0**-30

@@ -19,12 +19,12 @@ from gaussveil.noise import (
     default_generator,
 )
 from gaussveil.noise.discrete_gaussian import smoothing_total_variation
+from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 from gaussveil.typing import Floats
 
 INNER_VARIANCE = (
     2**40
 )  # of the integers behind w: their spacing is 2^-20 of w's standard deviation
-UNIT = 2.0**-53
 HEADROOM = (
     2.0**51
 )  # grids that a centre may measure; noise on top of it stays below 2^52
@@ -78,7 +78,7 @@ class RandomCentre:
         )
         lost = (
             growth
-            * UNIT
+            * UNIT_ROUNDOFF
             * (ALLOWED_ERRORS * mean_bound + (ALLOWED_ERRORS + dimension) * span)
         )
         self.arithmetic_allowance = lost / deviation

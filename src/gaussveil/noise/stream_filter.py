@@ -27,6 +27,7 @@ from gaussveil.noise.discrete_gaussian import DiscreteGaussian, smoothing_error
 from gaussveil.noise.gaussian import LATTICE_VARIANCE
 from gaussveil.noise.generator import Generator
 from gaussveil.noise.lattice import checked_grid
+from gaussveil.spectrum.constants import ULP
 from gaussveil.typing import Floats, Integers
 
 WIDTHS = (
@@ -38,7 +39,6 @@ LARGEST_STEPS = 2**60
 LONGEST = 4096
 CHUNK_WORDS = 1 << 19
 FEW_METERS = 8
-UNIT = 2.0**-52
 LARGEST_GRID = 1 << 22
 
 Power = Callable[[Floats], Floats]
@@ -233,7 +233,7 @@ class StreamFilter:
         moved = (
             2.01 * largest * 2.0**-self.width
             + 0.5 * self.white * 2.0**-self.width
-            + 4 * UNIT * arithmetic
+            + 4 * ULP * arithmetic
         )
         return samples * per_sample + sqrt(samples) * moved / (
             sqrt(2 * pi) * self.white

@@ -19,7 +19,7 @@ import numpy as np
 
 from gaussveil.accounting import Certificate
 from gaussveil.accounting.certificates.values import (
-    Cells,
+    Sheet,
     ValuesDigest,
     cells_of,
     document_cells,
@@ -39,7 +39,7 @@ LARGEST = 1 << 28  # bytes of a file in a package, unpacked
 SEPARATORS = (",", ";", "\t", "|")
 
 
-def readings(name: str, content: bytes) -> list[Cells]:
+def readings(name: str, content: bytes) -> list[Sheet]:
     """The ways to read a file as a table, the likeliest first; none where it holds no table."""
     ending = Path(name).suffix.lower()
     try:
@@ -175,7 +175,7 @@ def unpacked(path: Path) -> tuple[str, dict[str, bytes], list[str]]:
         ) from None
 
 
-def _of_csv(text: str) -> Iterator[Cells]:
+def _of_csv(text: str) -> Iterator[Sheet]:
     for separator in SEPARATORS:
         rows = [
             row
@@ -196,15 +196,15 @@ def _point(cell: str) -> str:
     return cell
 
 
-def _of_rows(rows: list[list[Any]]) -> Iterator[Cells]:
+def _of_rows(rows: list[list[Any]]) -> Iterator[Sheet]:
     """With the first row as names and without; a number is no name, unless it is the place of a column."""
     if not rows:
         return
-    named = Cells(
+    named = Sheet(
         [list(column) for column in zip(*rows[1:])] or [[] for _ in rows[0]],
         tuple(map(str, rows[0])),
     )
-    plain = Cells([list(column) for column in zip(*rows)])
+    plain = Sheet([list(column) for column in zip(*rows)])
     likely = all(cell != "" and not _is_number(cell) for cell in rows[0])
     yield from (named, plain) if likely else (plain, named)
 
@@ -217,7 +217,7 @@ def _is_number(cell: Any) -> bool:
     return True
 
 
-def _of_json(content: Any) -> Iterator[Cells]:
+def _of_json(content: Any) -> Iterator[Sheet]:
     """Records, columns or rows; and whatever it is, as places and what stands there.
 
     A document that carries its own certificate, as a mixture does, is all the rest of it.

@@ -17,7 +17,7 @@ from gaussveil.spectrum import contour
 from gaussveil.spectrum.terms import Terms
 from gaussveil.typing import Floats
 
-ROUNDING = (
+TRADEOFF_ROUNDING = (
     2.0**-50
 )  # of a bound of the trade-off, which is below 1 with all of its terms
 HIGHEST = 12.0  # log of the largest mean shift that is looked for
@@ -208,5 +208,5 @@ def _bound(epsilon: Floats, delta: Floats, level: float, ahead: bool) -> Floats:
         np.asarray(
             1.0 - delta - weight * level if ahead else (1.0 - delta - level) / weight
         )
-        - ROUNDING
+        - TRADEOFF_ROUNDING
     )

@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gaussveil.spectrum.constants import ROUNDED_UP
 from gaussveil.typing import Floats
 
-NEGLIGIBLE = (
+NEGLIGIBLE_TAIL = (
     1e-25  # tail mass of a curve that is charged as sampler error instead of entering K
 )
-CELLS = 4096
-ROUNDED_UP = 1.0 + 1e-12
+CHORDS = 4096
 SUMMED_UP = 1.0 + 1e-6  # more than the roundings of a sum over all cells
 LARGEST_EXPONENT = 600.0  # of what is summed over nodes
-FAR = 590.0  # a loss times an order whose exponential is computed
+LARGEST_POWER = 590.0  # a loss times an order whose exponential is computed
 SHORT = 1e-4  # of a cell, times its power: below it the middle of a chord is bounded instead of computed
 BEYOND_ALL = 1e6  # an epsilon at which a curve has reached its limit
 
@@ -35,9 +35,9 @@ class Chords(NamedTuple):
 def chords_of(curve: Any) -> Chords:
     """The nodes of one direction of a curve."""
     floor = float(curve.delta(BEYOND_ALL)) * (1 + 1e-9)
-    end = float(curve.epsilon(max(NEGLIGIBLE, floor)))
+    end = float(curve.epsilon(max(NEGLIGIBLE_TAIL, floor)))
     if end > 0:
-        nodes = np.expm1(np.linspace(0.0, math.log1p(end), CELLS + 1))
+        nodes = np.expm1(np.linspace(0.0, math.log1p(end), CHORDS + 1))
     else:
         nodes = np.zeros(1)
     nodes[-1] = end  # rounding below it would leave mass that is not there
@@ -90,7 +90,7 @@ def renyi_upper(curve: Any, order: float) -> float:
     end = float(curve.chord_nodes.nodes[-1])
     if largest < math.inf:
         low = min(
-            s, FAR / max(end, 1e-9)
+            s, LARGEST_POWER / max(end, 1e-9)
         )  # beyond it e^K grows by at most e^l for each order
         found, height = cumulant_upper(curve, low)
         if height:

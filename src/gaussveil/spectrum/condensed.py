@@ -13,8 +13,8 @@ from gaussveil.spectrum.terms import Terms, folded
 from gaussveil.typing import Floats
 
 Places = NDArray[np.intp]
-NODES = 12
-FEWEST = 4 * NODES  # terms of a cell that is worth condensing
+CELL_NODES = 12
+WORTH_CONDENSING = 4 * CELL_NODES  # terms of a cell that is worth condensing
 LONG = 500  # terms of a loss that is
 
 
@@ -31,7 +31,7 @@ def condensed(terms: Terms) -> Terms:
     columns = columns[:, order]
     cell = cell[order]
     _, sizes = np.unique(cell, return_counts=True)
-    many = (sizes >= FEWEST) & (cell[np.cumsum(sizes) - 1] != 0)
+    many = (sizes >= WORTH_CONDENSING) & (cell[np.cumsum(sizes) - 1] != 0)
     inside = np.repeat(many, sizes)
     sizes = sizes[many]
     if not sizes.size:
@@ -45,7 +45,10 @@ def condensed(terms: Terms) -> Terms:
         for factor in (np.ones_like(gap), log_ratio)
     )
     logs = np.array(
-        [np.repeat(drift / np.where(total > 0, total, 1.0), NODES), np.log1p(-nodes[1])]
+        [
+            np.repeat(drift / np.where(total > 0, total, 1.0), CELL_NODES),
+            np.log1p(-nodes[1]),
+        ]
     )
     left = columns[:, ~inside]
     shape = (*terms.batch_shape, -1)
@@ -83,15 +86,15 @@ def _gauss(
     reach = np.where(high > low, high - low, 1.0) / 2
     spot = (gap - np.repeat(middle, sizes)) / np.repeat(reach, sizes)
     mass = np.add.reduceat(weight, starts, axis=1)
-    jacobi = np.zeros((*mass.shape, NODES, NODES))
+    jacobi = np.zeros((*mass.shape, CELL_NODES, CELL_NODES))
     before = np.zeros_like(weight)
     now = np.repeat(1 / np.sqrt(np.where(mass > 0, mass, 1.0)), sizes, axis=1)
-    for step in range(NODES):
+    for step in range(CELL_NODES):
         tilted = spot * now
         jacobi[..., step, step] = centre = np.add.reduceat(
             weight * now * tilted, starts, axis=1
         )
-        if step + 1 == NODES:
+        if step + 1 == CELL_NODES:
             break
         following = tilted - np.repeat(centre, sizes, axis=1) * now - before
         length = np.sqrt(

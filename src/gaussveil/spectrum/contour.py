@@ -17,6 +17,7 @@ from array_api_compat import is_numpy_namespace
 
 from gaussveil.errors import NumericalError
 from gaussveil.spectrum import formulas
+from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 from gaussveil.spectrum.contour_path import choose_bend, log_integrand, saddle
 from gaussveil.spectrum.rules import (
     HOCKEY_STICK,
@@ -41,7 +42,6 @@ from gaussveil.spectrum.terms import (
 )
 from gaussveil.typing import Array
 
-UNIT_ROUNDOFF = 2.0**-53
 CPU_CHUNK = 1 << 17
 DEVICE_CHUNK = 1 << 29
 HOPELESS = -1e6  # log delta below which digits no longer matter

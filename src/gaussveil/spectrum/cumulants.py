@@ -7,16 +7,16 @@ s > 0 have one sign. The contour integral needs K for its choice of route only, 
 
 from __future__ import annotations
 
+from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 from gaussveil.spectrum.formulas import spread_at
 from gaussveil.spectrum.selection import array_namespace
 from gaussveil.spectrum.terms import Terms, cumulant_slopes, loss_limits
 from gaussveil.typing import Array
 
-SMALL = 0.5
+SERIES_WITHIN = 0.5
 NEAR_ONE = 1e-9  # of an order: there the slope at 1 has more digits than the quotient
-SERIES = 18  # r^2 <= 1/9 for |x| <= 1/2: the rest is below 2^-60
-UNIT_ROUNDOFF = 2.0**-53
-EDGE = (
+SERIES_TERMS = 18  # r^2 <= 1/9 for |x| <= 1/2: the rest is below 2^-60
+DOMAIN_EDGE = (
     2.0**-40
 )  # taken off 1 + sg next to the end of K's domain: more than gaps of a reversed pair can be off
 
@@ -27,12 +27,12 @@ def log_excess(x: Array) -> Array:
     With r = x/(2+x), log(1+x) = 2 (r + r^3/3 + r^5/5 + ...) and 2r - x = -x r.
     """
     xp = array_namespace(x)
-    small = xp.abs(x) <= SMALL
+    small = xp.abs(x) <= SERIES_WITHIN
     near = xp.where(small, x, xp.zeros_like(x))
     ratio = near / (2 + near)
     square = ratio * ratio
     series = xp.zeros_like(x)
-    for power in range(2 * SERIES + 1, 1, -2):
+    for power in range(2 * SERIES_TERMS + 1, 1, -2):
         series = series * square + 1 / power
     return xp.where(small, 2 * ratio * square * series - near * ratio, xp.log1p(x) - x)
 
@@ -43,7 +43,7 @@ def cumulant(terms: Terms, order: Array, edge: float = 0.0) -> Array:
     gap, log_ratio, multiplicity, energy = terms.columns()
     order = order[..., None]
     along = order * gap
-    far = along < -SMALL
+    far = along < -SERIES_WITHIN
     spread = xp.where(far, spread_at(gap, order) - edge, 1 + along)
     exists = spread > 0
     inside = xp.where(exists, spread, xp.ones_like(spread))
@@ -59,7 +59,7 @@ def cumulant(terms: Terms, order: Array, edge: float = 0.0) -> Array:
 def cumulant_upper(terms: Terms, order: Array) -> Array:
     """At least K(s), for s > 0, of terms and of their reverses: no part cancels, so the error is relative."""
     rounding = 1 + 2 * (terms.variance_gap.shape[-1] + 1000) * UNIT_ROUNDOFF
-    return cumulant(terms, order, EDGE) * rounding
+    return cumulant(terms, order, DOMAIN_EDGE) * rounding
 
 
 def mean_loss(terms: Terms) -> Array:
@@ -88,7 +88,7 @@ def renyi(terms: Terms, order: Array) -> Array:
 def _own_excess(gap: Array, log_ratio: Array) -> Array:
     """log(1-g) + g; the log of a tiny ratio is known better than the ratio is from its gap."""
     xp = array_namespace(gap)
-    small = xp.abs(gap) <= SMALL
+    small = xp.abs(gap) <= SERIES_WITHIN
     return xp.where(
         small, log_excess(xp.where(small, -gap, xp.zeros_like(gap))), log_ratio + gap
     )

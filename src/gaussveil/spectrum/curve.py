@@ -7,8 +7,6 @@ import scipy
 
 from gaussveil.typing import Floats
 
-UNIT = float(np.finfo(np.float64).eps)
-LARGEST_EPSILON = 1e6
 LOSS_RELATIVE_ERROR = (
     1e-9  # what PrivacyLoss promises of its deltas even at the edge of its range
 )

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gaussveil.errors import ParameterError
-from gaussveil.spectrum.curve import LARGEST_EPSILON
+from gaussveil.spectrum.constants import LARGEST_EPSILON
 from gaussveil.spectrum.envelope_search import SAFETY, dominating_pair, supremum
 from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.spectrum.named_profile import PrivacyProfile, integer, number

@@ -13,7 +13,7 @@ from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR
 from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.typing import Floats
 
-TOLERANCE = 0.005  # of log delta, between the certified upper end and the largest feasible pair found
+ENVELOPE_GAP = 0.005  # of log delta, between the certified upper end and the largest feasible pair found
 BATCH = 64
 MOST_EVALUATIONS = (
     1500  # only a direction that does not decide needs more, near tau = 1
@@ -69,8 +69,8 @@ def supremum(
 ) -> tuple[float, float]:
     """Log of a feasible delta and of a proven upper end of the supremum, wide against narrow or narrow against wide.
 
-    Of rank 1 the ends are within `TOLERANCE`; of higher rank the upper end is the better of the dominating pair and the
-    triangle.
+    Of rank 1 the ends are within `ENVELOPE_GAP`; of higher rank the upper end is the better of the dominating pair and
+    the triangle.
     """
     excess = expm1(log_ratio) * OUTWARDS
     whole = triangle_bound(mean_gap, excess, rank, epsilon, wide_first=wide_first)
@@ -170,7 +170,7 @@ class _Search:
         )
         while True:
             upper = max(near_bound, float(np.max(bounds, initial=-inf)))
-            enough = self.lower + TOLERANCE
+            enough = self.lower + ENVELOPE_GAP
             if upper <= enough or self.evaluations > MOST_EVALUATIONS:
                 break
             parts = []

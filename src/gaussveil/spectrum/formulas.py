@@ -55,8 +55,7 @@ def slope_parts(
 ) -> tuple[Number, Number, Number, Number]:
     """One term's parts of K' (to weigh by energy and multiplicity) and K'' (by multiplicity and energy times ratio)."""
     inverse = 1 / (1 + order * gap)
-    square = inverse * inverse
-    lean = gap * inverse
+    square, lean = inverse * inverse, gap * inverse
     return (
         (1 + 2 * order + order * order * gap) * square,
         log_ratio + lean,
@@ -93,8 +92,10 @@ def first_coordinate(
     """Where to start, from the slopes of K at the region's base."""
     drift = direction * (slope - threshold)
     root = xp.hypot(drift, xp.sqrt(6 * curvature))
-    ahead = 3 / (xp.abs(drift) + root + 1e-300)
-    behind = (root + xp.abs(drift)) / (2 * curvature + 1e-300)
+    ahead, behind = (
+        3 / (xp.abs(drift) + root + 1e-300),
+        (root + xp.abs(drift)) / (2 * curvature + 1e-300),
+    )
     distance = xp.where(
         drift > 0, ahead, behind
     )  # one number, from the side on which nothing cancels
@@ -121,8 +122,7 @@ def forces(
     """First and second derivative of log |integrand| on the real axis, from those without its poles."""
     for pole in poles:
         offset = 1 / (centre - pole)
-        force = force - offset
-        stiffness = stiffness + offset * offset
+        force, stiffness = force - offset, stiffness + offset * offset
     return force, stiffness
 
 
@@ -142,8 +142,10 @@ def newton_step(
     arrived = xp.abs(force) < 0.25 * xp.sqrt(stiffness)
     stride = direction * distance * distance * decay  # d centre / d coordinate
     balance = force * stride
-    below = xp.where(balance < 0, coordinate, below)
-    above = xp.where(balance > 0, coordinate, above)
+    below, above = (
+        xp.where(balance < 0, coordinate, below),
+        xp.where(balance > 0, coordinate, above),
+    )
     gradient = stiffness * stride * stride + balance * (
         1 - 2 * distance * inverse_reach
     )
@@ -164,8 +166,7 @@ def spread_at(gap: Number, centre: Number) -> Number:
     product = gap * centre
     gap_high = gap * SPLIT - (gap * SPLIT - gap)
     centre_high = centre * SPLIT - (centre * SPLIT - centre)
-    gap_low = gap - gap_high
-    centre_low = centre - centre_high
+    gap_low, centre_low = gap - gap_high, centre - centre_high
     error = (
         (gap_high * centre_high - product)
         + gap_high * centre_low
@@ -178,8 +179,7 @@ def branch(
     gap: Number, base: Number, offset: Number, imag: Number
 ) -> tuple[Number, Number, Number]:
     """Real part, imaginary part and squared modulus of 1 + s g, where `base` is 1 + centre * g."""
-    spread = base + offset * gap
-    along = imag * gap
+    spread, along = base + offset * gap, imag * gap
     return spread, along, spread * spread + along * along
 
 
@@ -250,8 +250,7 @@ def place(
 ) -> tuple[Number, Number, Number, Number]:
     """sinh u, cosh u, and the node's offset and imaginary part."""
     grow = 0.5 * xp.exp(position)
-    rise = grow - 0.25 / grow
-    swing = grow + 0.25 / grow
+    rise, swing = grow - 0.25 / grow, grow + 0.25 / grow
     return rise, swing, width * (bend * (swing - 1)), width * rise
 
 

@@ -10,18 +10,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gaussveil.spectrum.constants import ROUNDED_UP, SMALLEST_DELTA
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR, SKETCH_NODES, mean_shift_delta
 from gaussveil.spectrum.enclosures.exact import ExactSource
 from gaussveil.spectrum.enclosures.interval import Enclosure
 from gaussveil.spectrum.enclosures.upper_end import upper_end
 from gaussveil.spectrum.factors import Factors
-from gaussveil.spectrum.privacy_curve import SMALLEST, PrivacyCurve
+from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.typing import Array, Floats
 
 TIE = 1e-6  # edges this close to the worst are all enclosed; floats agree to better than 1e-9
 LEAST_ENERGY = 1e-6  # of a mean shift whose closed form keeps its digits
 FAINTER = 1.0 - 2.0**-48  # more than roundings of noise multipliers and shifts are
-ROUNDED_UP = 1.0 + 1e-12
 
 
 class GaussianFacts(PrivacyCurve):
@@ -103,7 +103,7 @@ class GaussianFacts(PrivacyCurve):
         """Delta at one epsilon, above 0 also where that leaves the range of doubles; of a batch the largest."""
         log_delta = float(np.max(self.log_delta(epsilon)))
         if log_delta > -math.inf:
-            return max(math.exp(log_delta), SMALLEST)
+            return max(math.exp(log_delta), SMALLEST_DELTA)
         return 0.0
 
     def quick_upper_end(self, epsilon: float) -> float:

@@ -34,11 +34,11 @@ from gaussveil.spectrum.selection import (
 from gaussveil.spectrum.terms import Terms, cumulant, energy_of, loss_limits
 from gaussveil.typing import Array
 
-ROUNDING = 1e-13  # gaps below this are rounding errors of equal covariances
-FAR = 1e3  # s epsilon where Chernoff's bound is looked at
+EQUAL_GAP = 1e-13  # gaps below this are rounding errors of equal covariances
+FAR_ORDER = 1e3  # s epsilon where Chernoff's bound is looked at
 SMALLEST_DOUBLE = -750.0  # exp of it is zero
-CPU_ELEMENTS = 1 << 17
-DEVICE_ELEMENTS = 1 << 26
+CPU_GRADIENT_ELEMENTS = 1 << 17
+DEVICE_GRADIENT_ELEMENTS = 1 << 26
 
 
 class PairGradient(NamedTuple):
@@ -79,9 +79,9 @@ def whiten(mean_x: Array, cov_x: Array, mean_y: Array, cov_y: Array) -> Whitened
     difference = inverse @ (cov_y - cov_x) @ xp.matrix_transpose(inverse)
     gap, basis = xp.linalg.eigh((difference + xp.matrix_transpose(difference)) / 2)
     gap = xp.where(
-        xp.abs(gap) < ROUNDING,
+        xp.abs(gap) < EQUAL_GAP,
         xp.zeros_like(gap),
-        xp.minimum(gap, xp.full_like(gap, 1 - ROUNDING)),
+        xp.minimum(gap, xp.full_like(gap, 1 - EQUAL_GAP)),
     )
     axes = xp.matrix_transpose(inverse) @ basis
     shift = (xp.matrix_transpose(axes) @ (mean_x - mean_y)[:, :, None])[:, :, 0]
@@ -148,9 +148,9 @@ def _moments(
     xp = array_namespace(gap)
     terms = Terms(gap, xp.log(ratio), xp.ones_like(gap), energy_of(mean_gap))
     if is_numpy_namespace(xp):
-        budget = CPU_ELEMENTS
+        budget = CPU_GRADIENT_ELEMENTS
     else:
-        budget = DEVICE_ELEMENTS
+        budget = DEVICE_GRADIENT_ELEMENTS
     rows = max(1, budget // (gap.shape[-1] * TRAPEZOID_RULES[0][0]))
     count = gap.shape[0]
     pieces = [
@@ -219,7 +219,7 @@ def _below_all_doubles(terms: Terms, epsilon: float) -> Array:
     """
     xp = array_namespace(terms.variance_gap)
     if epsilon > 0:
-        order = FAR / epsilon
+        order = FAR_ORDER / epsilon
     else:
         order = 0.0
     return (

@@ -13,17 +13,17 @@ import numpy as np
 
 from gaussveil.errors import NumericalError
 from gaussveil.spectrum import contour, rules
+from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant, cumulant_slopes, loss_limits
 from gaussveil.typing import Array
 
 ROOT_TOLERANCE = 1e-13
-UNIT_ROUNDOFF = 2.0**-53
-EDGE = 1 - 1e-10
+BELOW_END = 1 - 1e-10
 JUMP = 100.0  # times the tolerance: the upper end jumps by its error bound where another rule settles
 # Newton's, and how near in log delta two places are that a cubic joins
 GUESS_STEPS = 5
-NEAR = 2.0
+CUBIC_WITHIN = 2.0
 TRACE = 1e-30  # energies below it change no digit of a curve, but would fake an unbounded loss
 GUESS_MARGIN = 0.05  # in log delta, to the side that is not private
 
@@ -86,7 +86,7 @@ def _private_root(terms: Terms, goal: Array, limit: Array) -> Array:
             high - low <= 8 * UNIT_ROUNDOFF * xp.abs(at)
         )
         answer = put_rows(
-            answer, rows, xp.where(high >= supremum * EDGE, supremum, high)
+            answer, rows, xp.where(high >= supremum * BELOW_END, supremum, high)
         )
         left = where(~done)
         if left.shape[0] == 0:
@@ -104,7 +104,9 @@ def _private_root(terms: Terms, goal: Array, limit: Array) -> Array:
             (1 / slope - chord) * apart - before * (1 / slope + 1 / steep - 2 * chord)
         )
         step = xp.where(
-            (xp.abs(excess) < xp.abs(before) / 2) & (xp.abs(before) < NEAR), cubic, step
+            (xp.abs(excess) < xp.abs(before) / 2) & (xp.abs(before) < CUBIC_WITHIN),
+            cubic,
+            step,
         )
         following = (
             at
@@ -179,7 +181,7 @@ def _log_delta_of(
 
     def evaluate(rows: Array, epsilon: Array) -> tuple[Array, Array]:
         xp = array_namespace(epsilon)
-        edge = take_rows(limit, rows) * EDGE
+        edge = take_rows(limit, rows) * BELOW_END
         value, slope = _log_delta_upper(terms.rows(rows), xp.minimum(epsilon, edge))
         return xp.where(epsilon >= edge, xp.full_like(value, -xp.inf), value), slope
 

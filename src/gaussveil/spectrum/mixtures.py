@@ -11,6 +11,7 @@ import numpy as np
 import scipy
 
 from gaussveil.errors import ParameterError
+from gaussveil.spectrum.constants import NOISE_ROUNDING
 from gaussveil.spectrum.factors import Factors
 from gaussveil.spectrum.gaussian_facts import FAINTER
 from gaussveil.spectrum.named_profile import PrivacyProfile, number, store
@@ -20,7 +21,6 @@ from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.typing import Floats
 
 LARGEST_SHIFT = 30.0
-ROUNDING = 2.0**-50  # half of what a noise multiplier is rounded by at most, relatively
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class GaussianMixture(PrivacyProfile):
     def rounded_by(self) -> float:
         """The noise is rounded by less than 2^-49 of it, and a shift of the mean by x is no variation above x/2."""
         if self.factors() is not None:
-            return self.largest_shift * ROUNDING
+            return self.largest_shift * NOISE_ROUNDING
         return 0.0
 
     def rounded_down(self) -> PrivacyCurve:

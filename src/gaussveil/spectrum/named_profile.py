@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from gaussveil.errors import FormatError, ParameterError
 from gaussveil.spectrum.arguments import epsilon_array, float_array, require_finite
 from gaussveil.spectrum.chords import Chords, chords_of
+from gaussveil.spectrum.constants import BALL_BITS
 from gaussveil.spectrum.enclosures.interval import ZERO, Enclosure, from_scaled, stacked
 from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
@@ -22,9 +23,6 @@ from gaussveil.spectrum.privacy_curve import PrivacyCurve
 if TYPE_CHECKING:
     from flint import arb
 
-BALL_BITS = (
-    256  # of closed forms; sums that cancel keep more than the digits of doubles
-)
 PROFILE_RELATIVE_ERROR = 1e-13
 _HOMES = (  # modules that define stored profiles; they are loaded where a name is not known yet
     "profiles",

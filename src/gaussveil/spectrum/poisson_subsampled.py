@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from gaussveil.errors import InputError, ParameterError
-from gaussveil.spectrum.curve import UNIT
+from gaussveil.spectrum.constants import NOISE_ROUNDING, ULP
 from gaussveil.spectrum.factors import Factors
 from gaussveil.spectrum.named_profile import (
     PROFILE_RELATIVE_ERROR,
@@ -26,7 +26,6 @@ from gaussveil.typing import Floats
 if TYPE_CHECKING:
     pass
 
-ROUNDING = 2.0**-50  # half of what a noise multiplier is rounded by at most, relatively
 # of a squared mean shift that the contour takes on a random batch
 SMALLEST_ENERGY = 1e-12
 LARGEST_ENERGY = 1e4
@@ -133,7 +132,7 @@ class PoissonSubsampled(PrivacyProfile):
             return (
                 self.rate
                 * math.sqrt(math.fsum(self.base.shift_energies or [0.0]))
-                * ROUNDING
+                * NOISE_ROUNDING
             )
         return 0.0
 
@@ -167,9 +166,9 @@ class PoissonSubsampled(PrivacyProfile):
             - np.expm1(np.minimum(epsilon, 1.0 - np.log(rest) if rest > 0.0 else 0.0))
             * rest
         )
-        weight = np.clip(weight + 8.0 * UNIT * q, 0.0, q)
+        weight = np.clip(weight + 8.0 * ULP * q, 0.0, q)
         shifted = epsilon + np.log(q / np.where(weight > 0.0, weight, q))
-        return weight * self.base.reversed().worst_delta(shifted * (1.0 - 8.0 * UNIT))
+        return weight * self.base.reversed().worst_delta(shifted * (1.0 - 8.0 * ULP))
 
     def shifted(self, epsilon: Floats | float) -> Floats:
         """log((a - 1 + q)/q); rounding may only lower it, which raises delta."""
@@ -179,4 +178,4 @@ class PoissonSubsampled(PrivacyProfile):
             - np.log(self.rate)
             + np.log1p((self.rate - 1.0) * np.exp(-np.maximum(epsilon, 0.5)))
         )
-        return np.asarray(np.where(epsilon < 1.0, small, large) * (1.0 - 8.0 * UNIT))
+        return np.asarray(np.where(epsilon < 1.0, small, large) * (1.0 - 8.0 * ULP))

@@ -15,10 +15,10 @@ import numpy as np
 from flint import fmpz_mat
 
 from gaussveil.errors import NumericalError
+from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 from gaussveil.typing import Floats
 
-UNIT_ROUNDOFF = 2.0**-53
-MOST_WORK = 2e10  # size^4 times bits: some seconds of exact arithmetic
+MOST_EXACT_WORK = 2e10  # size^4 times bits: some seconds of exact arithmetic
 
 
 def proof_margin(size: int, trace: float) -> float:
@@ -82,7 +82,7 @@ def is_positive_definite(matrix: Sequence[Sequence[float | Fraction]]) -> bool:
     if certainly_positive_definite(rounded, np.abs(rounded) * UNIT_ROUNDOFF + 1e-300):
         return True
     denominator = math.lcm(*(value.denominator for row in scaled for value in row))
-    if len(size) ** 4 * denominator.bit_length() > MOST_WORK:
+    if len(size) ** 4 * denominator.bit_length() > MOST_EXACT_WORK:
         raise NumericalError(
             "Positive definiteness was not decided: the matrix is too large to be treated exactly."
         )

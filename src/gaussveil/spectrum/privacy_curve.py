@@ -25,13 +25,12 @@ from gaussveil.spectrum.arguments import (
     probability_array,
     require_finite,
 )
+from gaussveil.spectrum.constants import LARGEST_EPSILON, ROUNDED_UP, SMALLEST_DELTA
 from gaussveil.spectrum.curve_facts import CurveFacts
 from gaussveil.spectrum.enclosures.interval import UNDERFLOW, Enclosure
 from gaussveil.spectrum.factors import Factors
 from gaussveil.typing import Floats
 
-LARGEST_EPSILON = 1e6
-SMALLEST = math.ulp(0.0)  # what a delta that leaves the range of doubles counts as
 # of the search for an epsilon: 32^12 is beyond the digits of doubles
 SECTIONS = 32
 ROUNDS = 12
@@ -120,7 +119,7 @@ class PrivacyCurve(CurveFacts, ABC):
             raise ParameterError("'order' must be > 1. Got a value <= 1, or NaN.")
         if self._exact is not None:
             found = [
-                float(self._exact.renyi(float(one))) * chords.ROUNDED_UP
+                float(self._exact.renyi(float(one))) * ROUNDED_UP
                 for one in np.ravel(orders)
             ]
             return np.reshape(np.array(found), orders.shape)[()]
@@ -302,7 +301,7 @@ class PrivacyCurve(CurveFacts, ABC):
 
     def largest_delta(self, epsilon: float) -> float:
         """Delta at one epsilon; of a batch the largest. Above 0 also where that leaves the range of doubles."""
-        return max(float(self.delta(epsilon)), SMALLEST)
+        return max(float(self.delta(epsilon)), SMALLEST_DELTA)
 
     def enclose_largest(self, epsilon: float) -> Enclosure:
         """Ends of delta at one epsilon; of a batch those of the largest."""

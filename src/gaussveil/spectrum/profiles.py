@@ -17,7 +17,7 @@ import numpy as np
 
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum.arguments import float_array
-from gaussveil.spectrum.curve import LARGEST_EPSILON
+from gaussveil.spectrum.constants import LARGEST_EPSILON, MOST_ATOMS, ROUNDED_UP
 from gaussveil.spectrum.factors import Factors
 from gaussveil.spectrum.laws.has_law import HasLaw
 from gaussveil.spectrum.named_profile import PrivacyProfile as PrivacyProfile
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from flint import arb
 
     from gaussveil.spectrum.laws.ball_law import BallLaw
-
-ROUNDED_UP = 1.0 + 1e-12
-MOST_ATOMS = 2000  # of a law that the contour takes
 
 
 @dataclass(frozen=True, init=False)

@@ -41,7 +41,7 @@ CPU_ELEMENTS = (
     1 << 17
 )  # matrix elements reduced at once: what a cache holds, or what fills a device
 DEVICE_ELEMENTS = 1 << 23
-LARGEST = 1e150  # mean gaps and deviations beyond it are refused: their squares leave the range of doubles
+LARGEST_INPUT = 1e150  # mean gaps and deviations beyond it are refused: their squares leave the range of doubles
 
 
 def exact_matrices(mean_x: Any, cov_x: Any, mean_y: Any, cov_y: Any) -> ExactMatrices:
@@ -113,7 +113,8 @@ def reduce_pair(pair: ExactMatrices) -> tuple[Array, Array, Array]:
         xp.reshape(part, (*batch, dimension)) if batch else part[0, :] for part in whole
     )
     if not every(
-        xp.abs(gap) / LARGEST + xp.abs(log_ratio) + xp.abs(mean_gap) <= LARGEST
+        xp.abs(gap) / LARGEST_INPUT + xp.abs(log_ratio) + xp.abs(mean_gap)
+        <= LARGEST_INPUT
     ):
         raise NumericalError(
             "The two Gaussians are so far apart, measured in cov_y, that doubles cannot hold it: delta is near 1."

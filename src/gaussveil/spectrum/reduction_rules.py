@@ -12,7 +12,7 @@ Number = Any
 Namespace = Any
 
 SYMMETRY_TOLERANCE = 1e-10
-UNIT_ROUNDOFF = 2.0**-53
+UNIT_ROUNDOFF = 2.0**-53  # as in `constants`: the formulas in C take it from here
 WIDE_RATIO = 1e-4  # variance ratios below this (against the largest) are taken from singular values
 
 

@@ -16,12 +16,10 @@ import numpy as np
 
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum.arguments import float_array
-from gaussveil.spectrum.curve import UNIT
+from gaussveil.spectrum.constants import ROUNDED_UP, ULP
 from gaussveil.spectrum.named_profile import PrivacyProfile, number, store
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.typing import Floats
-
-ROUNDED_UP = 1.0 + 1e-12
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class ZeroConcentrated(PrivacyProfile):
             math.fsum(getattr(source, name) * count for source, count in parts)
             for name in ("rho", "xi")
         )
-        return [(cls(rho * (1.0 + 4.0 * UNIT), xi * (1.0 + 4.0 * UNIT)), 1)]
+        return [(cls(rho * (1.0 + 4.0 * ULP), xi * (1.0 + 4.0 * ULP)), 1)]
 
 
 @dataclass(frozen=True)
@@ -128,9 +126,9 @@ class RenyiBound(PrivacyProfile):
 def _delta(c: Floats, divergence: Floats, epsilon: Floats, smallest: float) -> Floats:
     """The least of the three bounds, rounded up; `smallest` is a bound at order 1."""
     terms = (c * divergence, -c * epsilon, -c * np.log1p(1.0 / c), -np.log1p(c))
-    slack = 8.0 * UNIT * sum(np.abs(term) for term in terms)
+    slack = 8.0 * ULP * sum(np.abs(term) for term in terms)
     variation = min(math.sqrt(0.5 * smallest), math.sqrt(-math.expm1(-smallest))) * (
-        1.0 + 8.0 * UNIT
+        1.0 + 8.0 * ULP
     )
     return np.minimum(
         np.maximum(np.exp(np.minimum(sum(terms) + slack, 0.0)), 5e-324), variation

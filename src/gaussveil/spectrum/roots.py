@@ -13,15 +13,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gaussveil.errors import NumericalError
+from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 
 STEPS = 100
-UNIT = 2.0**-53
 LAGGING = 3  # evaluations after which the interval must have halved
 GOLDEN = 0.5 * (3.0 - math.sqrt(5.0))
 ROUGH = math.sqrt(2.2e-16)  # how closely a minimum can be told from its neighbours
 
 
-class Look(NamedTuple):
+class Trial(NamedTuple):
     """What is seen of a falling function at a place: its value, and where its root may be (NaN: unknown)."""
 
     value: float
@@ -29,13 +29,13 @@ class Look(NamedTuple):
 
 
 def private_end(
-    look: Callable[[float], Look],
+    look: Callable[[float], Trial],
     guess: float,
     low: float,
     high: float,
     *,
     tolerance: float = 0.0,
-    rtol: float = 8 * UNIT,
+    rtol: float = 8 * UNIT_ROUNDOFF,
     evaluations: int = STEPS,
 ) -> float:
     """The smallest place in [low, high] that was seen to have a value <= 0, of a function that falls.

@@ -16,7 +16,7 @@ from gaussveil.spectrum import formulas
 from gaussveil.spectrum.selection import array_namespace, every, take_rows
 from gaussveil.typing import Array
 
-SMALLEST = 1e-100  # smaller gaps are raised to this: their squares would leave the range of doubles
+SMALLEST_GAP = 1e-100  # smaller gaps are raised to this: their squares would leave the range of doubles
 FAINTEST = 1e-300  # the least energy of a mean gap that is not zero: its square may leave the range of doubles
 
 
@@ -52,14 +52,14 @@ class Terms:
         absent = (multiplicity == 0) & (energy == 0)
         if bool(xp.any(absent)):
             variance_gap = xp.where(absent, xp.zeros_like(variance_gap), variance_gap)
-        tiny = (variance_gap != 0) & (xp.abs(variance_gap) < SMALLEST)
+        tiny = (variance_gap != 0) & (xp.abs(variance_gap) < SMALLEST_GAP)
         if bool(xp.any(tiny)):
             variance_gap = xp.where(
-                tiny, SMALLEST * xp.sign(variance_gap), variance_gap
+                tiny, SMALLEST_GAP * xp.sign(variance_gap), variance_gap
             )
-        faint = (energy > 0) & (energy < SMALLEST**2)
+        faint = (energy > 0) & (energy < SMALLEST_GAP**2)
         if bool(xp.any(faint)):
-            energy = xp.where(faint, xp.full_like(energy, SMALLEST**2), energy)
+            energy = xp.where(faint, xp.full_like(energy, SMALLEST_GAP**2), energy)
         return cls(variance_gap, xp.log1p(-variance_gap), multiplicity, energy)
 
     @property

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR
 from gaussveil.spectrum.enclosures.enclosure import host
 from gaussveil.spectrum.enclosures.exact import ExactMatrices
 from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.spectrum.pair_composition import compose
-from gaussveil.spectrum.reduction_rules import UNIT_ROUNDOFF, scale_of
+from gaussveil.spectrum.reduction_rules import scale_of
 from gaussveil.typing import Floats
 
 

@@ -28,7 +28,7 @@ Registers = NDArray[np.void]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Drawn:
+class DrawnFrame:
     """Outputs for the same number of consecutive readings of some meters, and the filters as they are after them.
 
     Raw readings are not here, except those few that a filter or an open register still needs.
@@ -65,7 +65,7 @@ class Drawn:
         return body + CHECKSUM.pack(zlib.crc32(body))
 
 
-def frames_in(body: bytes) -> Iterator[tuple[int, Drawn]]:
+def frames_in(body: bytes) -> Iterator[tuple[int, DrawnFrame]]:
     """Every complete frame from the beginning on, with the position where it ends."""
     position = 0
     while (found := _frame_at(body, position)) is not None:
@@ -81,7 +81,7 @@ def frame_follows(body: bytes, position: int) -> bool:
     return False
 
 
-def _frame_at(body: bytes, position: int) -> tuple[int, Drawn] | None:
+def _frame_at(body: bytes, position: int) -> tuple[int, DrawnFrame] | None:
     if position + HEAD.size > len(body):
         return None
     mark, restart, meters, count, closed, deep = HEAD.unpack_from(body, position)
@@ -108,6 +108,6 @@ def _frame_at(body: bytes, position: int) -> tuple[int, Drawn] | None:
         start += size
     rows, first, outputs, states, past, sums = arrays
     registers = np.frombuffer(body, REGISTER, closed, start)
-    return end + CHECKSUM.size, Drawn(
+    return end + CHECKSUM.size, DrawnFrame(
         bool(restart), rows, first, outputs, states, past, sums, registers
     )

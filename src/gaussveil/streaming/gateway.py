@@ -25,7 +25,7 @@ from gaussveil.mechanisms.meter_stream.registers import (
 )
 from gaussveil.noise import DiscreteGaussian, Generator, default_generator
 from gaussveil.noise.stream_filter import to_steps
-from gaussveil.streaming.drawn import REGISTER, Drawn, Registers
+from gaussveil.streaming.drawn import REGISTER, DrawnFrame, Registers
 from gaussveil.streaming.meter_arrays import NO_ANSWER, NOT_STARTED
 from gaussveil.streaming.meters import Meter
 from gaussveil.streaming.state import HeldState, StreamMemory
@@ -293,7 +293,7 @@ class Gateway(MessageGateway):
         self.counters["repeated"] += int(kept.sum())
         self.counters["late"] += int((~kept).sum())
 
-    def _drawn(self, segments: list[_Segment]) -> list[Drawn]:
+    def _drawn(self, segments: list[_Segment]) -> list[DrawnFrame]:
         """Fresh outputs for segments of different meters, those of equal length together."""
         groups: dict[tuple[int, bool], list[_Segment]] = {}
         for segment in segments:
@@ -305,7 +305,7 @@ class Gateway(MessageGateway):
             for (count, restart), group in groups.items()
         ]
 
-    def _draw(self, segments: list[_Segment], count: int, restart: bool) -> Drawn:
+    def _draw(self, segments: list[_Segment], count: int, restart: bool) -> DrawnFrame:
         bank = self.state.bank
         state = self.state
         rows = np.array([segment.row for segment in segments])
@@ -336,7 +336,7 @@ class Gateway(MessageGateway):
         else:
             registers = _no_registers()
         left = bank.states[:, rows], bank.past[:, rows], state.arrays.sums[:, rows]
-        drawn = Drawn(restart, rows, first, outputs, *left, registers)
+        drawn = DrawnFrame(restart, rows, first, outputs, *left, registers)
         state.arrays.apply(drawn)
         return drawn
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gaussveil.streaming.drawn import REGISTERS, Drawn, Registers
+from gaussveil.streaming.drawn import REGISTERS, DrawnFrame, Registers
 from gaussveil.typing import Integers
 
 KEPT = 256  # answers per meter that stay after their delivery
@@ -70,7 +70,7 @@ class MeterArrays:
         """Readings answered whose delivery is not confirmed."""
         return int((self.next - self.confirmed).clip(0).sum())
 
-    def apply(self, drawn: Drawn) -> None:
+    def apply(self, drawn: DrawnFrame) -> None:
         """The arrays after a draw, from its frame alone."""
         rows = drawn.rows
         if drawn.restart:

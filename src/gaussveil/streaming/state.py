@@ -26,7 +26,7 @@ import numpy as np
 from gaussveil.errors import FormatError, ParameterError, SourceError
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil.noise.stream_filter import FilterBank
-from gaussveil.streaming.drawn import REGISTERS, Drawn, frame_follows, frames_in
+from gaussveil.streaming.drawn import REGISTERS, DrawnFrame, frame_follows, frames_in
 from gaussveil.streaming.mark import Mark, Progress
 from gaussveil.streaming.meter_arrays import NOT_STARTED, MeterArrays
 from gaussveil.streaming.meters import Meter
@@ -75,7 +75,7 @@ class StreamMemory(HeldState):
         self.arrays = MeterArrays(windows, len(self.bank.states), len(self.bank.past))
         self.bank.states, self.bank.past = self.arrays.states, self.arrays.past
 
-    def commit(self, frames: Sequence[Drawn]) -> None:
+    def commit(self, frames: Sequence[DrawnFrame]) -> None:
         """Make draws durable that `arrays` hold already."""
 
 
@@ -162,7 +162,7 @@ class StreamState(StreamMemory):
             raise
         return state
 
-    def commit(self, frames: Sequence[Drawn]) -> None:
+    def commit(self, frames: Sequence[DrawnFrame]) -> None:
         """Log frames durably; only then may their outputs be published."""
         body = memoryview(b"".join(frame.to_frame() for frame in frames))
         self._written += len(body)

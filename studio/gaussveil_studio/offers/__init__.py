@@ -7,7 +7,7 @@ from typing import Any
 
 from gaussveil.errors import GaussveilError
 from gaussveil_studio.offers.kinds import KINDS
-from gaussveil_studio.offers.offer import Offer, Plan
+from gaussveil_studio.offers.offer import Offer, OfferPlan
 
 
 def make_offer(order: dict[str, Any], address: str | None, table_name: str) -> Offer:
@@ -48,7 +48,7 @@ def preview(
     account = request["account"]
     shown = digest(request, address, ledger)  # of what was there before we looked
     try:
-        plan: Plan = make_offer(order, address, table_name).plan()
+        plan: OfferPlan = make_offer(order, address, table_name).plan()
         if account:
             budget = before_and_after(ledger, account, plan, order)
         else:

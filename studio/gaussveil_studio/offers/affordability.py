@@ -21,7 +21,7 @@ from gaussveil.errors import (
     PrivacyError,
 )
 from gaussveil.spectrum import GaussianPair
-from gaussveil_studio.offers.offer import Plan
+from gaussveil_studio.offers.offer import OfferPlan
 
 MANY = 10**6
 DOUBTS = {
@@ -128,7 +128,7 @@ def guessed_right(
 
 
 def before_and_after(
-    ledger: str, account: str, plan: Plan, order: Mapping[str, Any]
+    ledger: str, account: str, plan: OfferPlan, order: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The account now and then, in shares of its budget; what it allows from then on, or why it does not pay."""
     book = Ledger(ledger)
@@ -185,7 +185,7 @@ def _from_then_on(after: Statement, more: int | None, epsilon: float) -> str:
     return f"the account allows it, and {more} more like it afterwards (epsilon {epsilon:g} each), or fewer larger ones"
 
 
-def _too_dear(now: Statement, plan: Plan) -> str:
+def _too_dear(now: Statement, plan: OfferPlan) -> str:
     """Money is the reason; how much is missing, where shares of the budget add up."""
     if not now.charges and now.terms.rule != "planned":
         return (
@@ -207,7 +207,7 @@ def _too_dear(now: Statement, plan: Plan) -> str:
     return f"{left}{needed}: ask for a smaller epsilon, or for fewer numbers"
 
 
-def _other_people(now: Statement, plan: Plan, people: str) -> str:
+def _other_people(now: Statement, plan: OfferPlan, people: str) -> str:
     """The account is kept for others, or for less than all that is known of somebody."""
     terms = now.terms
     adjacency = plan.adjacency
@@ -278,7 +278,7 @@ def promised_charge(epsilon: float, delta: float) -> Charge:
 
 
 def largest_epsilon(
-    book: Ledger, account: str, plan: Plan, order: Mapping[str, Any]
+    book: Ledger, account: str, plan: OfferPlan, order: Mapping[str, Any]
 ) -> float:
     """About the largest epsilon that the account can pay for."""
     low = SMALLEST_TRIED

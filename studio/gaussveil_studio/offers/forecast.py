@@ -20,9 +20,9 @@ from gaussveil.timeseries.tables import columns_of, to_minutes
 from gaussveil_studio.offers.offer import (
     ASKED_AGAIN,
     Offer,
+    OfferPlan,
     Outcome,
     Picture,
-    Plan,
     band,
     spelled,
 )
@@ -150,7 +150,7 @@ class ForecastOffer(Offer):
             )
         return homes
 
-    def plan(self) -> Plan:
+    def plan(self) -> OfferPlan:
         """What is promised. The noise depends on forecasts and these on readings: homes of nobody stand for them."""
         steps_ahead(self._forecaster().horizon, 1)
         count = len(self._checked())
@@ -158,7 +158,7 @@ class ForecastOffer(Offer):
         rehearsed = self._forecaster(
             horizon="3h", clusters=1, generator=SeededGenerator(1)
         ).fit(homes)
-        return Plan(
+        return OfferPlan(
             facts=(
                 (
                     "Hidden",

@@ -14,7 +14,12 @@ from gaussveil.report.number_files import BYTES_PER_NUMBER, Numbers, encode
 from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import is_number, require_columns, require_numbers
 from gaussveil_studio.offers.offer import ASKED_AGAIN, DAY, spelled
-from gaussveil_studio.offers.rehearsed import NORMAL_95, Answer, Facts, RehearsedOffer
+from gaussveil_studio.offers.rehearsed import (
+    NORMAL_95,
+    Facts,
+    RehearsedOffer,
+    Reply,
+)
 from gaussveil_studio.offers.tables import open_source, read_plain, schema_of
 
 MOST_DRAWN = 120
@@ -48,7 +53,7 @@ class VectorOffer(RehearsedOffer):
             numbers.columns,
         )
 
-    def _facts(self, rehearsed: Answer) -> Facts:
+    def _facts(self, rehearsed: Reply) -> Facts:
         shape = self._data().values.shape
         plan = self._mechanism().plan(shape)
         return (
@@ -71,7 +76,7 @@ class VectorOffer(RehearsedOffer):
             BYTES_PER_NUMBER * (numbers.values.size + len(numbers.columns or ())) + 4096
         )
 
-    def _answer(self, mechanism: mechanisms.GaussianRelease, data: Numbers) -> Answer:
+    def _answer(self, mechanism: mechanisms.GaussianRelease, data: Numbers) -> Reply:
         shape = " x ".join(map(str, data.values.shape))
         release = mechanism.release(
             data.values, released=f"{self.table_name}, {shape} numbers"
@@ -94,7 +99,7 @@ class VectorOffer(RehearsedOffer):
         noise = (
             ("Noise", f"standard deviation {reach / NORMAL_95:.6g} on every number"),
         )
-        return Answer(table, release.certificate, noise, reach=reach, body=body)
+        return Reply(table, release.certificate, noise, reach=reach, body=body)
 
     def python(self) -> str:
         """As Python."""
@@ -133,17 +138,17 @@ class SpectrumOffer(RehearsedOffer):
         kw = np.asarray(DAY)[hours] / max(DAY) * generator.gamma(4.0, 0.25, count)
         return as_source(pa.table(dict(zip(self._chosen(), (kw, np.arange(count))))))
 
-    def _facts(self, rehearsed: Answer) -> Facts:
+    def _facts(self, rehearsed: Reply) -> Facts:
         return (("Comparison", self._mechanism().plan().comparison),)
 
-    def _answer(self, mechanism: mechanisms.PrivateSpectrum, data: Any) -> Answer:
+    def _answer(self, mechanism: mechanisms.PrivateSpectrum, data: Any) -> Reply:
         release = mechanism.release(data, order=[self.order["order"]])
         hourly = np.arange(mechanism.points + 1) / (
             2 * mechanism.points * mechanism.sample_period
         )
         table = {"cycles per hour": hourly.tolist(), "density": release.value.tolist()}
         reach = NORMAL_95 * float(np.max(mechanism.plan().standard_deviation))
-        return Answer(table, release.certificate, reach=reach, lowest=0.0)
+        return Reply(table, release.certificate, reach=reach, lowest=0.0)
 
     def python(self) -> str:
         """As Python."""
@@ -200,10 +205,10 @@ class LabelOffer(RehearsedOffer):
 
     _simulated = _data
 
-    def _facts(self, rehearsed: Answer) -> Facts:
+    def _facts(self, rehearsed: Reply) -> Facts:
         return (("Hidden", "which row is yours; the table itself is taken as public"),)
 
-    def _answer(self, mechanism: mechanisms.ClassLabelNoise, data: Any) -> Answer:
+    def _answer(self, mechanism: mechanisms.ClassLabelNoise, data: Any) -> Reply:
         labels, rows = data
         designed = mechanism.design(rows, labels=labels)
         release = designed.release(
@@ -218,7 +223,7 @@ class LabelOffer(RehearsedOffer):
                 f"{designed.retained_variance_:.0%} of what tells the profiles apart on average",
             ),
         )
-        return Answer(table, release.certificate, kept, reach=reach)
+        return Reply(table, release.certificate, kept, reach=reach)
 
     def python(self) -> str:
         """As Python; which row it is stands in no file that may be given away."""

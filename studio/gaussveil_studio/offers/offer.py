@@ -70,7 +70,7 @@ def spread(found: Sequence[Sequence[float]], of: int = 0) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Plan:
+class OfferPlan:
     """What is known before anything is spent: facts in words, what it costs, and a picture of a rehearsal."""
 
     facts: Sequence[tuple[str, str]]
@@ -113,7 +113,7 @@ class Offer(ABC):
     file_name = "release.csv"  # of the download
 
     @abstractmethod
-    def plan(self) -> Plan:
+    def plan(self) -> OfferPlan:
         """The preview: parameters, schema and what the mechanism declares public; no data."""
 
     @abstractmethod

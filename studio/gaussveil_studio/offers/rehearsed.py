@@ -22,9 +22,9 @@ from gaussveil.statistics.block import is_number, require_columns, require_numbe
 from gaussveil_studio.offers.offer import (
     CLOSE,
     Offer,
+    OfferPlan,
     Outcome,
     Picture,
-    Plan,
     band,
     spelled,
     spread,
@@ -42,7 +42,7 @@ Facts = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Answer:
+class Reply:
     """A table whose first column names its rows and whose others are drawn, each with its ends where they are known."""
 
     table: Mapping[str, Sequence[Any]]
@@ -78,7 +78,7 @@ class Answer:
         title: str,
         kind: str,
         y_name: str,
-        others: Sequence[Answer] = (),
+        others: Sequence[Reply] = (),
         holds: str = "",
         own_scale: bool = False,
     ) -> Picture:
@@ -146,13 +146,13 @@ class RehearsedOffer(Offer):
         """Rows of nobody, of the same shape."""
 
     @abstractmethod
-    def _answer(self, mechanism: Any, data: Any) -> Answer:
+    def _answer(self, mechanism: Any, data: Any) -> Reply:
         """Debit, draw, and the answer as a table."""
 
     def _data(self) -> Any:
         return open_source(self.needed_table()).select(self._chosen())
 
-    def _facts(self, rehearsed: Answer) -> Facts:
+    def _facts(self, rehearsed: Reply) -> Facts:
         return ()
 
     def _promised(self, *names: str, **more: Any) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class RehearsedOffer(Offer):
             **more,
         }
 
-    def plan(self) -> Plan:
+    def plan(self) -> OfferPlan:
         """The charge and the answers that simulated rows give; from the schema alone."""
         data = self._simulated()
         seeds = map(SeededGenerator, range(1, 1 + self.rehearsals))
@@ -178,7 +178,7 @@ class RehearsedOffer(Offer):
         known = found[0].certificate
         picture = self._drawn(found[0], self.simulated_on, found)
         dearer = getattr(self, "charge_at", None)
-        return Plan(
+        return OfferPlan(
             self._facts(found[0]),
             known.charge,
             known.adjacency,
@@ -218,7 +218,10 @@ class RehearsedOffer(Offer):
         return self._drawn(self._answer(self._mechanism(**CLOSE), self._data()), "")
 
     def _drawn(
-        self, answer: Answer, title: str, others: Sequence[Answer] = ()
+        self,
+        answer: Reply,
+        title: str,
+        others: Sequence[Reply] = (),
     ) -> Picture:
         if not len(next(iter(answer.table.values()))):
             raise ParameterError(

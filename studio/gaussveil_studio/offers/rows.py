@@ -15,7 +15,12 @@ from gaussveil.errors import ParameterError
 from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import require_numbers
 from gaussveil_studio.offers.offer import spelled
-from gaussveil_studio.offers.rehearsed import NORMAL_95, Answer, Facts, RehearsedOffer
+from gaussveil_studio.offers.rehearsed import (
+    NORMAL_95,
+    Facts,
+    RehearsedOffer,
+    Reply,
+)
 from gaussveil_studio.offers.tables import schema_of
 
 SEVERAL = 7
@@ -63,7 +68,7 @@ class RegressionOffer(RehearsedOffer):
             )
         )
 
-    def _facts(self, rehearsed: Answer) -> Facts:
+    def _facts(self, rehearsed: Reply) -> Facts:
         if self.order["low"] is None:
             words = "searched, for a fifth of the budget"
         else:
@@ -75,7 +80,7 @@ class RegressionOffer(RehearsedOffer):
 
     def _answer(
         self, mechanism: mechanisms.PrivateLinearRegression, data: Any
-    ) -> Answer:
+    ) -> Reply:
         (fit,) = mechanism.fit(data).fits_
         beware = (
             "Beware",
@@ -89,7 +94,7 @@ class RegressionOffer(RehearsedOffer):
         )
         table = {"column": fit.names, "coefficient": fit.coefficients.tolist()}
         ends = fit.interval.T.tolist()
-        return Answer(
+        return Reply(
             table,
             mechanism.certificate_,
             facts,
@@ -135,14 +140,14 @@ class LogisticOffer(RehearsedOffer):
 
     def _answer(
         self, mechanism: mechanisms.PrivateLogisticRegression, data: Any
-    ) -> Answer:
+    ) -> Reply:
         model = mechanism.fit(data)
         names = ["intercept", *model.feature_names_in_]
         values = [*model.intercept_.tolist(), *model.coef_[0].tolist()]
         told = (
             ("Tells", f"how likely {model.classes_[1]} is against {model.classes_[0]}"),
         )
-        return Answer(
+        return Reply(
             {"column": names, "coefficient": values},
             model.certificate_,
             told,
@@ -164,7 +169,7 @@ class PcaOffer(RehearsedOffer):
     def _simulated(self) -> Source:
         return as_source(pa.table(self._features(self.order["rows"])[0]))
 
-    def _answer(self, mechanism: mechanisms.PrivatePCA, data: Any) -> Answer:
+    def _answer(self, mechanism: mechanisms.PrivatePCA, data: Any) -> Reply:
         model = mechanism.fit(data)
         # A variance is not negative, whatever noise may say.
         ends = np.maximum(model.explained_variance_interval_, 0.0).T.tolist()
@@ -181,7 +186,7 @@ class PcaOffer(RehearsedOffer):
             "Explained",
             f"{float(np.sum(model.explained_variance_ratio_)):.0%} of all variance",
         )
-        return Answer(table, model.certificate_, (share,), ends, beside=beside)
+        return Reply(table, model.certificate_, (share,), ends, beside=beside)
 
 
 class ProcessOffer(RehearsedOffer):
@@ -219,7 +224,7 @@ class ProcessOffer(RehearsedOffer):
         )
         return as_source(pa.table(dict(zip(self._chosen(), columns))))
 
-    def _facts(self, rehearsed: Answer) -> Facts:
+    def _facts(self, rehearsed: Reply) -> Facts:
         plan = self._mechanism().plan(1)
         deviation = self._deviation(plan.added_variance)
         return (
@@ -237,13 +242,13 @@ class ProcessOffer(RehearsedOffer):
 
     def _answer(
         self, mechanism: mechanisms.PrivateGaussianProcessRegressor, data: Any
-    ) -> Answer:
+    ) -> Reply:
         model, (place, value, *_) = mechanism.fit(data), self._chosen()
         table = {
             place: model.query_points_[:, 0].tolist(),
             value: model.values_.tolist(),
         }
-        return Answer(
+        return Reply(
             table,
             model.certificate_,
             reach=NORMAL_95 * self._deviation(model.added_variance_),
@@ -317,9 +322,7 @@ class MixtureOffer(RehearsedOffer):
             labels = {}
         return as_source(pa.table({**columns, **labels}))
 
-    def _answer(
-        self, mechanism: mechanisms.PrivateGaussianMixture, data: Any
-    ) -> Answer:
+    def _answer(self, mechanism: mechanisms.PrivateGaussianMixture, data: Any) -> Reply:
         model = mechanism.fit(data, self.order["label"]).model_
         weights = ", ".join(
             f"{name}: {weight:.3g}"
@@ -333,7 +336,7 @@ class MixtureOffer(RehearsedOffer):
         means = {f"class {model.classes[k]}": model.means[k].tolist() for k in listed}
         table = {"column": list(model.columns), **means}
         body = model.to_json().encode()
-        return Answer(table, mechanism.certificate_, (("Weights", weights),), body=body)
+        return Reply(table, mechanism.certificate_, (("Weights", weights),), body=body)
 
     def python(self) -> str:
         """As Python."""
@@ -352,7 +355,7 @@ class SketchOffer(RehearsedOffer):
             n_components=self.order["components"], columns=self._chosen(), **known
         )
 
-    def _facts(self, rehearsed: Answer) -> Facts:
+    def _facts(self, rehearsed: Reply) -> Facts:
         plan = self._mechanism().plan(len(self._chosen()))
         ridge = (
             f"{plan.ridge:.6g} is added to every column's sum of squares, in proportion"
@@ -371,7 +374,7 @@ class SketchOffer(RehearsedOffer):
             pa.table({name: size * column for name, column in columns.items()})
         )
 
-    def _answer(self, mechanism: mechanisms.PrivateSketch, data: Any) -> Answer:
+    def _answer(self, mechanism: mechanisms.PrivateSketch, data: Any) -> Reply:
         release = mechanism.release(data, released=f"sketch of {self.table_name}")
         found = release.value
         parts = found.pca(min(MOST_EIGENVALUES, len(found.columns)))
@@ -387,7 +390,7 @@ class SketchOffer(RehearsedOffer):
             "principal component": [f"{k + 1}" for k in range(len(drawn))],
             "estimate": drawn,
         }
-        return Answer(
+        return Reply(
             table, release.certificate, facts, (low, high), body=found.to_bytes()
         )
 

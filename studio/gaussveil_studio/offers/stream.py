@@ -13,7 +13,7 @@ from gaussveil.accounting import Account
 from gaussveil.mechanisms import MeterStream
 from gaussveil.mechanisms.meter_stream.record import adjacency_of
 from gaussveil.streaming.meters import Meter, write_meters
-from gaussveil_studio.offers.offer import DAY, Offer, Outcome, Picture, Plan, band
+from gaussveil_studio.offers.offer import DAY, Offer, OfferPlan, Outcome, Picture, band
 from gaussveil_studio.offers.rehearsed import NORMAL_95
 
 ROOM = 1 << 20
@@ -34,7 +34,7 @@ class StreamOffer(Offer):
             "event": (self.order["event_kw"], self.order["event_duration"]),
         }
 
-    def plan(self) -> Plan:
+    def plan(self) -> OfferPlan:
         """Noise on readings and energies."""
         stream = MeterStream.design(**self._given())
         plan = stream.plan()
@@ -48,7 +48,7 @@ class StreamOffer(Offer):
             )
         ]
         hours = [*range(len(DAY))]
-        return Plan(
+        return OfferPlan(
             facts=(
                 (
                     "Noise",

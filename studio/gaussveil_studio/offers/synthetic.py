@@ -19,9 +19,9 @@ from gaussveil.statistics.unit import Unit
 from gaussveil_studio.offers.offer import spelled
 from gaussveil_studio.offers.rehearsed import (
     MOST_SIMULATED,
-    Answer,
     Facts,
     RehearsedOffer,
+    Reply,
 )
 from gaussveil_studio.offers.tables import open_source, schema_of
 
@@ -100,10 +100,10 @@ class SyntheticOffer(RehearsedOffer):
             columns[self.order["unit"]] = pa.array([f"{unit}" for unit in units])
         return as_source(pa.table(columns))
 
-    def _facts(self, rehearsed: Answer) -> Facts:
+    def _facts(self, rehearsed: Reply) -> Facts:
         return (("Rows", "as many as there are, about"), *rehearsed.facts)
 
-    def _answer(self, mechanism: mechanisms.SyntheticTable, data: Any) -> Answer:
+    def _answer(self, mechanism: mechanisms.SyntheticTable, data: Any) -> Reply:
         release = mechanism.release(data)
         quality = release.value.quality
         assert quality is not None
@@ -119,7 +119,7 @@ class SyntheticOffer(RehearsedOffer):
         ends = [INNER * one for one in off], [OUTER * one for one in off]
         table: dict[str, list[Any]] = {"column": list(quality.gaps), "off by": off}
         body = _encoded(rows)
-        return Answer(
+        return Reply(
             table,
             release.certificate,
             (told, *beware),

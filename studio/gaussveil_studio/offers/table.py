@@ -23,7 +23,7 @@ from gaussveil_studio.offers.periods import (
     unit_of,
     with_periods,
 )
-from gaussveil_studio.offers.rehearsed import Answer, Facts, RehearsedOffer
+from gaussveil_studio.offers.rehearsed import Facts, RehearsedOffer, Reply
 from gaussveil_studio.offers.tables import (
     HOUSEHOLD,
     READING,
@@ -178,7 +178,7 @@ class TableOffer(RehearsedOffer):
             self._rows() or schema_of(self.needed_table())
         )["time"]
 
-    def _facts(self, rehearsed: Answer) -> Facts:
+    def _facts(self, rehearsed: Reply) -> Facts:
         (names, _), error = (
             rehearsed.table.values(),
             dict(rehearsed.facts).get("Typical error", "not known"),
@@ -237,7 +237,7 @@ class TableOffer(RehearsedOffer):
         }
         return known.get(self.order["answer"], unit)
 
-    def _answer(self, mechanism: TableRelease, data: Any) -> Answer:
+    def _answer(self, mechanism: TableRelease, data: Any) -> Reply:
         order = self.order
         release = mechanism.release(data)
         found = release.value
@@ -279,7 +279,7 @@ class TableOffer(RehearsedOffer):
         )
         told = ("Released", f"{what} by {over}" if over else what)
         facts = (told, ("Typical error", error) if labels else ("Found", NOTHING_FOUND))
-        return Answer(
+        return Reply(
             {over: labels, what: values},
             release.certificate,
             facts,

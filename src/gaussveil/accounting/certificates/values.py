@@ -51,7 +51,7 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
-class Cells:
+class Sheet:
     """A table as it was given: columns of cells of any type, and their names where they have some."""
 
     columns: list[list[Any]]
@@ -82,11 +82,11 @@ class ValuesDigest:
     sha256: str
 
     @classmethod
-    def of(cls, cells: Cells) -> ValuesDigest:
+    def of(cls, cells: Sheet) -> ValuesDigest:
         """The digest of a table."""
         return cls(cells.rows, len(cells.columns), cells.names, _sha256(cells))
 
-    def differs(self, cells: Cells) -> str | None:
+    def differs(self, cells: Sheet) -> str | None:
         """In words, what a table has not in common with the one that was digested; None where they are the same."""
         chosen = self._matched(cells)
         if chosen is None:
@@ -97,10 +97,10 @@ class ValuesDigest:
             return None
         return "at least one cell was changed"
 
-    def _matched(self, cells: Cells) -> Cells | None:
+    def _matched(self, cells: Sheet) -> Sheet | None:
         """The columns in the order of the digest; a first column without a name that numbers the rows is left out."""
         if self.names is None:
-            return Cells(_unnumbered(cells, self.columns).columns)
+            return Sheet(_unnumbered(cells, self.columns).columns)
         names = cells.names
         if names is None or len(set(names)) < len(names):
             return None
@@ -109,7 +109,7 @@ class ValuesDigest:
             names = cells.names or ()
         if set(names) != set(self.names):
             return None
-        return Cells(
+        return Sheet(
             [cells.columns[names.index(name)] for name in self.names], self.names
         )
 
@@ -188,7 +188,7 @@ def rounded(value: Any) -> Any:
     return value
 
 
-def cells_of(value: Any) -> Cells | None:
+def cells_of(value: Any) -> Sheet | None:
     """The cells of an array, list, frame, mapping of columns or list of records; None of anything else.
 
     A released object of another kind has a `released_document`: its numbers and names as mappings and lists.
@@ -197,23 +197,23 @@ def cells_of(value: Any) -> Cells | None:
     if (library, name) == ("pandas", "Series"):
         numbered = type(value.index).__name__ == "RangeIndex"
         if numbered:
-            return Cells([value.tolist()])
+            return Sheet([value.tolist()])
         return cells_of(value.to_frame())
     if (library, name) == ("pandas", "DataFrame"):
         if type(value.index).__name__ != "RangeIndex":
             value = value.reset_index(
                 names=["" if one is None else str(one) for one in value.index.names]
             )
-        return Cells(
+        return Sheet(
             [value.iloc[:, at].tolist() for at in range(value.shape[1])],
             tuple(map(str, value.columns)),
         )
     if (library, name) == ("polars", "Series"):
-        return Cells([value.to_list()])
+        return Sheet([value.to_list()])
     if (library, name) == ("polars", "DataFrame"):
-        return Cells([column.to_list() for column in value], tuple(value.columns))
+        return Sheet([column.to_list() for column in value], tuple(value.columns))
     if (library, name) == ("pyarrow", "Table"):
-        return Cells(
+        return Sheet(
             [column.to_pylist() for column in value.columns], tuple(value.column_names)
         )
     if isinstance(value, Mapping):
@@ -221,7 +221,7 @@ def cells_of(value: Any) -> Cells | None:
         known = [one for one in columns if one is not None and len(one.columns) == 1]
         same = len(known) == len(columns) > 0 and len({one.rows for one in known}) == 1
         if same:
-            return Cells([one.columns[0] for one in known], tuple(map(str, value)))
+            return Sheet([one.columns[0] for one in known], tuple(map(str, value)))
         return None
     if (
         isinstance(value, list)
@@ -231,7 +231,7 @@ def cells_of(value: Any) -> Cells | None:
         names = tuple(map(str, value[0]))
         alike = all(tuple(map(str, row)) == names for row in value)
         if alike:
-            return Cells([[row[name] for row in value] for name in value[0]], names)
+            return Sheet([[row[name] for row in value] for name in value[0]], names)
         return None
     if isinstance(value, list | np.ndarray | int | float) and not isinstance(
         value, bool
@@ -246,12 +246,12 @@ def cells_of(value: Any) -> Cells | None:
     return None
 
 
-def document_cells(document: Any) -> Cells:
+def document_cells(document: Any) -> Sheet:
     """Every number and text of a document of mappings and lists, with the way to it: models, sketches, settings."""
     places: list[str] = []
     values: list[Any] = []
     _walk(document, "", places, values)
-    return Cells([places, values], ("place", "value"))
+    return Sheet([places, values], ("place", "value"))
 
 
 def _count(document: Any) -> int:
@@ -289,7 +289,7 @@ def _walk(document: Any, place: str, places: list[str], values: list[Any]) -> No
         )
 
 
-def _of_array(value: Any) -> Cells | None:
+def _of_array(value: Any) -> Sheet | None:
     try:
         array = np.asarray(value)
     except ValueError:
@@ -300,7 +300,7 @@ def _of_array(value: Any) -> Cells | None:
         table = array.reshape(len(array), -1)
     else:
         table = array.reshape(-1, 1)
-    return Cells([column.tolist() for column in table.T])
+    return Sheet([column.tolist() for column in table.T])
 
 
 def digest_of(value: Any) -> ValuesDigest | None:
@@ -408,7 +408,7 @@ def _time_text(text: str) -> str:
     return plain + rest
 
 
-def _sha256(cells: Cells) -> str:
+def _sha256(cells: Sheet) -> str:
     """Of one JSON text: the names, then each row."""
     rows = zip(*(_column_texts(column) for column in cells.columns), strict=True)
     return hashlib.sha256(
@@ -430,7 +430,7 @@ def _column_texts(column: list[Any]) -> list[str]:
     ]
 
 
-def _unnumbered(cells: Cells, wanted: int) -> Cells:
+def _unnumbered(cells: Sheet, wanted: int) -> Sheet:
     """Without a first column that only numbers the rows, where there is one column too many."""
     if len(cells.columns) != wanted + 1:
         return cells
@@ -443,11 +443,11 @@ def _unnumbered(cells: Cells, wanted: int) -> Cells:
         first in ("", "Unnamed: 0", "index")
         and [cell_text(cell) for cell in cells.columns[0]] == numbers
     ):
-        return Cells(cells.columns[1:], cells.names[1:] if cells.names else None)
+        return Sheet(cells.columns[1:], cells.names[1:] if cells.names else None)
     return cells
 
 
-def _listed(cells: Cells) -> str:
+def _listed(cells: Sheet) -> str:
     if cells.names is None:
         return "without names"
     return ", ".join(cells.names[:20])

@@ -10,7 +10,7 @@ from gaussveil import checks
 from gaussveil.accounting.certificates import keys
 from gaussveil.accounting.certificates.certificate import Certificate
 from gaussveil.accounting.certificates.parameters import PAIR_ALONE, basis
-from gaussveil.accounting.certificates.values import DIFFERENT, Cells, cells_of
+from gaussveil.accounting.certificates.values import DIFFERENT, Sheet, cells_of
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.ledger.rules import check_neighbours
 from gaussveil.errors import (
@@ -98,7 +98,7 @@ def verify(
 def verify_files(
     certificate: Certificate,
     public_key: Ed25519PublicKey | None,
-    tables: Mapping[str, Sequence[Cells]],
+    tables: Mapping[str, Sequence[Sheet]],
 ) -> Verification:
     """`verify` with all tables of a package, by their names; each may be read in several ways."""
     problems: list[str] = []
@@ -172,7 +172,7 @@ def verify_files(
 
 def _check_numbers(
     certificate: Certificate,
-    tables: Mapping[str, Sequence[Cells]],
+    tables: Mapping[str, Sequence[Sheet]],
     problems: list[str],
     unproven: list[str],
 ) -> str:

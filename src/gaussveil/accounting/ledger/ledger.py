@@ -33,7 +33,7 @@ from gaussveil.accounting.ledger.rules import (
     APART,
     PERSONAL,
     Offer,
-    Terms,
+    Rules,
     admit,
     admit_planned,
     check_adjacency,
@@ -56,7 +56,7 @@ class Debit:
     id: str
     state: str
     debited_at: str
-    terms: Terms
+    terms: Rules
     line: Mapping[str, object]
     created: bool = field(compare=False)
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from gaussveil.accounting.ledger import journal, records
 from gaussveil.accounting.ledger.database import Database
 from gaussveil.accounting.ledger.journal import record_event
-from gaussveil.accounting.ledger.rules import Terms
+from gaussveil.accounting.ledger.rules import Rules
 from gaussveil.errors import LedgerStateError
 
 
@@ -24,7 +24,7 @@ class Made(Protocol):
         """Its state."""
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> Rules:
         """The account's terms."""
 
 

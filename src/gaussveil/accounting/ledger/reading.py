@@ -8,7 +8,7 @@ from pathlib import Path
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.ledger import journal, records
 from gaussveil.accounting.ledger.database import Database
-from gaussveil.accounting.ledger.rules import Slot, Terms
+from gaussveil.accounting.ledger.rules import Rules, Slot
 from gaussveil.accounting.names import listed
 from gaussveil.errors import LedgerError
 from gaussveil.shown import Told
@@ -36,7 +36,7 @@ class Readable(Told):
         with self._database.reading() as connection:
             return records.account_names(connection)
 
-    def terms(self, name: str) -> Terms:
+    def terms(self, name: str) -> Rules:
         """Give an account's terms."""
         with self._database.reading() as connection:
             return records.find_account(connection, name)[1]
@@ -76,7 +76,7 @@ class Readable(Told):
             )
 
     @staticmethod
-    def _siblings(connection: sqlite3.Connection, terms: Terms) -> list[str]:
+    def _siblings(connection: sqlite3.Connection, terms: Rules) -> list[str]:
         """Other accounts of the same people."""
         if not terms.people:
             return []

@@ -23,7 +23,7 @@ from gaussveil.accounting.ledger.journal import (
     chained,
     check_account,
 )
-from gaussveil.accounting.ledger.rules import Slot, Terms
+from gaussveil.accounting.ledger.rules import Rules, Slot
 from gaussveil.accounting.names import listed, one_spelling, shown
 from gaussveil.errors import (
     AccountNotFoundError,
@@ -72,7 +72,7 @@ class Statement:
     have depended on earlier outputs.
     """
 
-    terms: Terms
+    terms: Rules
     charges: tuple[tuple[Charge, int], ...]
     states: dict[str, int]
     guarantee: str = "worst case"
@@ -285,7 +285,7 @@ def _store_charge(connection: sqlite3.Connection, charge: Charge) -> None:
         )
 
 
-def find_account(connection: sqlite3.Connection, name: str) -> tuple[int, Terms]:
+def find_account(connection: sqlite3.Connection, name: str) -> tuple[int, Rules]:
     """Row number and terms of an account, which must be as its last line in the log left it."""
     name = _stored_name(connection, name)
     row = connection.execute(
@@ -317,7 +317,7 @@ def _stored_name(connection: sqlite3.Connection, name: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _terms(name: str, row: tuple[Any, ...], people: str) -> Terms:
+def _terms(name: str, row: tuple[Any, ...], people: str) -> Rules:
     (
         dataset,
         adjacency,
@@ -342,11 +342,11 @@ def _terms(name: str, row: tuple[Any, ...], people: str) -> Terms:
             f"the terms of account {shown(name)} are damaged: {error}; restore a backup"
         ) from error
     filters = (chosen, active, chosen_order, active_order)
-    return Terms(name, dataset, relation, budget, rule, *filters, opened_at, people)
+    return Rules(name, dataset, relation, budget, rule, *filters, opened_at, people)
 
 
 def settle(
-    connection: sqlite3.Connection, number: int, terms: Terms, adjacency: Adjacency
+    connection: sqlite3.Connection, number: int, terms: Rules, adjacency: Adjacency
 ) -> None:
     """Store what a debit settles of the terms."""
     connection.execute(

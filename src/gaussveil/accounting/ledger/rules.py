@@ -32,7 +32,7 @@ Spent = Sequence[tuple[Charge, int]]
 
 
 @dataclass(frozen=True)
-class Terms:
+class Rules:
     """The terms of an account: what it protects, its budget and its rule."""
 
     name: str
@@ -93,7 +93,7 @@ APART = (
 
 
 def check_adjacency(
-    terms: Terms, adjacency: Adjacency, charge: Charge, people: str = ""
+    terms: Rules, adjacency: Adjacency, charge: Charge, people: str = ""
 ) -> None:
     """Raise unless the release speaks of the same neighbours as the account, edge by edge.
 
@@ -152,12 +152,12 @@ def check_neighbours(adjacency: Adjacency, charge: Charge) -> None:
 class Offer:
     """What admitting a charge to an account on these terms would settle and cost; found while nobody waits for it."""
 
-    before: Terms
-    after: Terms
+    before: Rules
+    after: Rules
     cost: Balance
 
 
-def offer(terms: Terms, charge: Charge, adjacency: Adjacency) -> Offer:
+def offer(terms: Rules, charge: Charge, adjacency: Adjacency) -> Offer:
     """Settle the filter if nothing is spent yet, and find what the charge costs under it.
 
     This may take seconds, as a Renyi order is looked for and a single release enclosed: do it before locking a ledger.
@@ -190,7 +190,7 @@ def offer(terms: Terms, charge: Charge, adjacency: Adjacency) -> Offer:
     raise BudgetExceededError(_refusal(settled, NOTHING, cost, charge))
 
 
-def _cost(terms: Terms, charge: Charge, symmetric: bool) -> Balance:
+def _cost(terms: Rules, charge: Charge, symmetric: bool) -> Balance:
     if terms.active_filter is None or terms.active_filter == "single":
         return NOTHING
     return filter_cost(terms.active_filter, terms.order, charge, symmetric=symmetric)
@@ -211,7 +211,7 @@ def admit(found: Offer, used: Balance, charge: Charge) -> Balance:
     return total
 
 
-def admit_planned(terms: Terms, slots: Sequence[Slot], charge: Charge) -> str:
+def admit_planned(terms: Rules, slots: Sequence[Slot], charge: Charge) -> str:
     """Give the digest of the plan's place that the charge takes, or refuse it whole."""
     free = [
         slot for slot in slots if slot.used < slot.count and slot.charge.covers(charge)
@@ -253,7 +253,7 @@ def _length(charge: Charge) -> float:
     return float("inf")
 
 
-def _refusal(terms: Terms, used: Balance, cost: Balance, charge: Charge) -> str:
+def _refusal(terms: Rules, used: Balance, cost: Balance, charge: Charge) -> str:
     budget = f"epsilon {terms.budget.epsilon:g}, delta {terms.budget.delta:g}"
     start = f"the account {shown(terms.name)} ({budget}) cannot afford this release"
     end = "nothing was drawn or spent"

@@ -18,7 +18,7 @@ UNBOUNDED: Range = (-(2.0**20), 2.0**20)  # where only norms of units are bounde
 
 
 @dataclass(frozen=True)
-class Answer:
+class TableAnswer:
     """One number, or several, per group."""
 
     @property
@@ -29,7 +29,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Count(Answer):
+class Count(TableAnswer):
     """How many units a group has, or rows where `rows_per_group` is above 1, of each unit at most so many.
 
     `rows` says which is meant, and is held against `rows_per_group`: True for rows, False for units.
@@ -75,7 +75,7 @@ class _Ranged:
 
 
 @dataclass(frozen=True)
-class _OfColumn(_Ranged, Answer):
+class _OfColumn(_Ranged, TableAnswer):
     column: str
     between: Range | None = None
 
@@ -165,7 +165,7 @@ class Share(_OfColumn):
 
 
 @dataclass(frozen=True)
-class _OfEdges(Answer):
+class _OfEdges(TableAnswer):
     column: str
     edges: tuple[float, ...]
 
@@ -200,7 +200,7 @@ class CDF(_OfEdges):
 
 
 @dataclass(frozen=True)
-class Quantile(_Ranged, Answer):
+class Quantile(_Ranged, TableAnswer):
     """Quantiles of a column clipped to `between`, with bounds="auto" to the part of it that is learnt."""
 
     column: str

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gaussveil.calibration.prefix_sums import prefix_noise
 from gaussveil.mechanisms.noisy_sums import NoisySums, noise_design, shared_design
-from gaussveil.mechanisms.table.answers import Answer, Mean, Sum, Variance
+from gaussveil.mechanisms.table.answers import Mean, Sum, TableAnswer, Variance
 from gaussveil.mechanisms.table.curves import OCTAVES
 from gaussveil.mechanisms.table.means import ProfileDraw
 from gaussveil.mechanisms.table.noise import TableNoise
@@ -137,7 +137,7 @@ class TableDraws(NoisySums):
             self, self.source, reader, request.layout, request.rows, answer
         )
 
-    def ranges(self) -> dict[Answer, float]:
+    def ranges(self) -> dict[TableAnswer, float]:
         """Up to which size values count, where that is learnt: a unit adds its rows' shares in octaves, 1 in all."""
         noise = self.noise
         counts = {}
@@ -147,7 +147,7 @@ class TableDraws(NoisySums):
             counts[column] = np.append(
                 0, self.noisy(noise_design(loss**-0.5, sums.shape, *sums.shape), sums)
             )
-        found: dict[Answer, float] = {}
+        found: dict[TableAnswer, float] = {}
         for one in noise.request.learning:
             units = max(float(counts[one.column].sum()), 1.0)
             if isinstance(one, Variance):

@@ -10,13 +10,13 @@ import numpy as np
 
 from gaussveil.mechanisms.table.answers import (
     CDF,
-    Answer,
     Count,
     Histogram,
     Mean,
     Quantile,
     Share,
     Sum,
+    TableAnswer,
     Variance,
 )
 from gaussveil.mechanisms.table.draws import Drawn
@@ -53,7 +53,7 @@ class Estimates:
             for name, one in self.answer(answer).items()
         }
 
-    def answer(self, answer: Answer) -> dict[str, Interval]:
+    def answer(self, answer: TableAnswer) -> dict[str, Interval]:
         """An answer's columns."""
         request = self.noise.request
         match answer:

@@ -27,7 +27,7 @@ from gaussveil.containers import library_of
 from gaussveil.errors import SchemaError
 from gaussveil.mechanisms.progress import shown_progress
 from gaussveil.mechanisms.release_path import Mechanism, Plan, Promise
-from gaussveil.mechanisms.table.answers import Answer, Count, Mean, Sum, Variance
+from gaussveil.mechanisms.table.answers import Count, Mean, Sum, TableAnswer, Variance
 from gaussveil.mechanisms.table.beside import chosen_beside
 from gaussveil.mechanisms.table.draws import TableDraws
 from gaussveil.mechanisms.table.estimates import Estimates
@@ -260,7 +260,7 @@ class TableRelease(Mechanism):
     mechanism = "table"
     pure = True
     unit: str
-    answers: Sequence[Answer] | Answer
+    answers: Sequence[TableAnswer] | TableAnswer
     by: Mapping[str, Any] | None = None
     rows_per_group: int = 1
     groups_per_unit: int | None = None

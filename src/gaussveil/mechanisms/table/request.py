@@ -14,13 +14,13 @@ from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.noisy_sums import MOST_DRAWS
 from gaussveil.mechanisms.table.answers import (
     CDF,
-    Answer,
     Count,
     Histogram,
     Mean,
     Quantile,
     Share,
     Sum,
+    TableAnswer,
     Variance,
 )
 from gaussveil.mechanisms.table.layout import Layout
@@ -49,7 +49,7 @@ class Request:
 
     unit: str
     keys: Mapping[str, Key | Discovered]
-    answers: tuple[Answer, ...]
+    answers: tuple[TableAnswer, ...]
     rows: int
     groups_per_unit: int | None
     totals: bool = False
@@ -77,11 +77,11 @@ class Request:
                 by,
             )
         keys = {str(name): _key(str(name), given, other) for name, given in by.items()}
-        if isinstance(answers, Answer):
+        if isinstance(answers, TableAnswer):
             asked = [answers]
         else:
             asked = list(answers)
-        if not asked or not all(isinstance(one, Answer) for one in asked):
+        if not asked or not all(isinstance(one, TableAnswer) for one in asked):
             raise ParameterError(
                 "answers must be a list of answers such as [Count(), Mean('kw', between=(0, 10))]."
             )
@@ -235,7 +235,7 @@ class Request:
         """Columns whose values' sizes are counted for that."""
         return _distinct([one.column for one in self.learning])
 
-    def with_ranges(self, sizes: Mapping[Answer, float]) -> Request:
+    def with_ranges(self, sizes: Mapping[TableAnswer, float]) -> Request:
         """The same request once sizes have been released that the answers which learn them keep to, where they can."""
         cut = {
             one: (max(one.span[0], -sizes[one]), min(one.span[1], sizes[one]))
@@ -336,9 +336,9 @@ def _distinct(items: Sequence[Item]) -> tuple[Item, ...]:
     return tuple(dict.fromkeys(items))
 
 
-def _merged(asked: Sequence[Answer]) -> list[Answer]:
+def _merged(asked: Sequence[TableAnswer]) -> list[TableAnswer]:
     """Quantiles of one column within one range are one answer: they are searched for together."""
-    kept: dict[object, Answer] = {}
+    kept: dict[object, TableAnswer] = {}
     for one in asked:
         place: object = len(kept)
         if isinstance(one, Quantile):

@@ -10,7 +10,14 @@ import math
 from collections.abc import Callable, Mapping
 
 from gaussveil import checks
-from gaussveil.mechanisms.table.answers import Answer, Count, Mean, Quantile, Share, Sum
+from gaussveil.mechanisms.table.answers import (
+    Count,
+    Mean,
+    Quantile,
+    Share,
+    Sum,
+    TableAnswer,
+)
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.mechanisms.usefulness import Useful, about
 
@@ -88,7 +95,7 @@ def _apart(request: Request) -> int:
     return math.ceil(request.cells / request.touched)
 
 
-def _differences(answer: Answer, rows: int, spread: float | None) -> float:
+def _differences(answer: TableAnswer, rows: int, spread: float | None) -> float:
     if isinstance(answer, Count):
         return PART * rows
     if isinstance(answer, Share):

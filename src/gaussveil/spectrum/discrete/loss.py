@@ -15,9 +15,14 @@ from typing import Any
 import numpy as np
 
 from gaussveil.errors import InputError, NumericalError, ParameterError, ShapeError
-from gaussveil.spectrum.curve import LARGEST_EPSILON, SKETCH_NODES, UNIT
+from gaussveil.spectrum.constants import LARGEST_EPSILON, ULP
+from gaussveil.spectrum.curve import SKETCH_NODES
 from gaussveil.spectrum.discrete.masses import LossCurve, LossMasses, chord_masses
-from gaussveil.spectrum.discrete.tilted_convolution import Parts, Plan, convolved
+from gaussveil.spectrum.discrete.tilted_convolution import (
+    ConvolutionPlan,
+    CountedMasses,
+    convolved,
+)
 from gaussveil.spectrum.pair_composition import compose
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.typing import Floats
@@ -86,7 +91,7 @@ def compose_pessimistic(
         (_discretised(pair, max(*span, 1e-9) / SKETCH_NODES, span, share), n)
         for (pair, n), span in zip(parts, spans)
     ]
-    plans = [Plan.of(side, tail_mass) for side in _orientations(sketch)]
+    plans = [ConvolutionPlan.of(side, tail_mass) for side in _orientations(sketch)]
     width = max(
         [plan.top - plan.bottom for plan in plans] + [sum(span) for span in spans]
     )
@@ -111,7 +116,7 @@ def compose_pessimistic(
 
 def _orientations(
     losses: list[tuple[tuple[LossMasses, LossMasses], int]],
-) -> tuple[Parts, Parts]:
+) -> tuple[CountedMasses, CountedMasses]:
     return [(pair[0], count) for pair, count in losses], [
         (pair[1], count) for pair, count in losses
     ]
@@ -242,7 +247,7 @@ def _discretised(
         nodes = math.ceil(reach / (stride * interval)) + 2
         # A little below the node, so that the rounding of epsilon (here or of a bound inside delta) only raises delta.
         epsilon = (
-            stride * interval * (1.0 - 8.0 * UNIT) * np.arange(nodes, dtype=np.float64)
+            stride * interval * (1.0 - 8.0 * ULP) * np.arange(nodes, dtype=np.float64)
         )
         value = np.minimum(direction.worst_delta(epsilon) * inflation, 1.0)
         sides.append(np.maximum.accumulate(value[::-1])[::-1])

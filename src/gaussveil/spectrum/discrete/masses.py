@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gaussveil.spectrum.curve import UNIT
+from gaussveil.spectrum.constants import ULP
 from gaussveil.typing import Floats
 
 
@@ -28,7 +28,7 @@ class LossCurve:
 
     def delta(self, epsilon: Floats) -> Floats:
         """Upper end of delta: delta is convex in e^epsilon and at most 1, so chords between the nodes lie above it."""
-        epsilon = epsilon * (1.0 - 8.0 * UNIT)  # rounding may have moved the nodes
+        epsilon = epsilon * (1.0 - 8.0 * ULP)  # rounding may have moved the nodes
         position = np.floor(epsilon / self.interval)
         inside = np.clip(position - self.first, 0, self.height.size - 1).astype(
             np.int64
@@ -49,7 +49,7 @@ class LossCurve:
             below,
             np.where(position > self.last, self.infinity, value),
         )
-        return np.asarray(np.minimum(value * (1.0 + 64.0 * UNIT), 1.0))
+        return np.asarray(np.minimum(value * (1.0 + 64.0 * ULP), 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ class LossMasses:
     def curve(self) -> LossCurve:
         """Delta at the bins, rounded up."""
         height = np.minimum(
-            self.slope_and_height[1] * (1.0 + 8.0 * self.mass.size * UNIT), 1.0
+            self.slope_and_height[1] * (1.0 + 8.0 * self.mass.size * ULP), 1.0
         )
         return LossCurve(self.interval, self.first, height, self.infinity)
 
@@ -117,7 +117,7 @@ def chord_masses(
     wanted = np.concatenate([(-np.expm1(-below) + np.exp(-below) * down)[:0:-1], up])
     ratio = np.max(wanted / np.where(wanted > 0.0, height, 1.0))
     at_zero = height[0] + head[0] + mass[0]  # H(0), which must be 1
-    factor = max(1.0 / at_zero, float(ratio), 1.0) * (1.0 + 16.0 * mass.size * UNIT)
+    factor = max(1.0 / at_zero, float(ratio), 1.0) * (1.0 + 16.0 * mass.size * ULP)
     spread = np.zeros((mass.size - 1) * stride + 1)
     spread[::stride] = mass * factor
     return LossMasses(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from gaussveil.spectrum.curve import UNIT
+from gaussveil.spectrum.constants import ULP
 from gaussveil.spectrum.discrete.masses import LossCurve, LossMasses
 from gaussveil.typing import Floats
 
@@ -25,11 +25,11 @@ _LOOSENESS = (
 _MOST_ORDERS = 12
 _SMALLEST_ADVANCE = 5  # in a list of orders that grow by 9 % each
 
-Parts = list[tuple[LossMasses, int]]
+CountedMasses = list[tuple[LossMasses, int]]
 
 
 @dataclass(frozen=True)
-class Plan:
+class ConvolutionPlan:
     """Window of bins and candidate orders of a convolution. Any choice is sound; a good one is tight."""
 
     bottom: float
@@ -40,7 +40,7 @@ class Plan:
     means: Floats
 
     @staticmethod
-    def of(parts: Parts, tail_mass: float) -> Plan:
+    def of(parts: CountedMasses, tail_mass: float) -> ConvolutionPlan:
         """A plan from the masses, which may be on grids of their own."""
         interval = max(part.interval for part, _ in parts)
         spread = max(math.sqrt(moments(parts, 0.0)[2]), interval)
@@ -61,10 +61,12 @@ class Plan:
             sum(count * part.first * part.interval for part, count in parts),
         )
         means = np.array([mean for _, mean, _ in looks])
-        return Plan(min(bottom, top), top, top_order, tail_mass, orders, means)
+        return ConvolutionPlan(
+            min(bottom, top), top, top_order, tail_mass, orders, means
+        )
 
 
-def moments(parts: Parts, order: float) -> tuple[float, float, float]:
+def moments(parts: CountedMasses, order: float) -> tuple[float, float, float]:
     """Log moment of the composed loss at an order, and the tilted mean and variance."""
     log_moment = mean = variance = 0.0
     for part, count in parts:
@@ -79,7 +81,7 @@ def moments(parts: Parts, order: float) -> tuple[float, float, float]:
     return log_moment, mean, variance
 
 
-def convolved(parts: Parts, plan: Plan) -> LossCurve:
+def convolved(parts: CountedMasses, plan: ConvolutionPlan) -> LossCurve:
     """Upper ends of delta of the sum of independent losses, at losses >= 0."""
     interval = parts[0][0].interval
     first = math.floor(plan.bottom / interval)
@@ -113,7 +115,7 @@ def convolved(parts: Parts, plan: Plan) -> LossCurve:
         charged = 1.001 * error * length * factor
         upper = (
             LossMasses(interval, first + kept, mass, 0.0).slope_and_height[1]
-            * (1.0 + 8.0 * size * UNIT)
+            * (1.0 + 8.0 * size * ULP)
             + charged
         )
         excess = np.where(upper < best, 2.0 * charged, excess)
@@ -131,7 +133,7 @@ def convolved(parts: Parts, plan: Plan) -> LossCurve:
     )
 
 
-def _infinite_mass(parts: Parts) -> float:
+def _infinite_mass(parts: CountedMasses) -> float:
     """Bound on the mass of sums with at least one infinite loss."""
     finite = [float(part.mass.sum()) for part, _ in parts]
     if min(finite) <= 0.0:
@@ -150,7 +152,7 @@ def _infinite_mass(parts: Parts) -> float:
     )
 
 
-def _chernoff(parts: Parts, order: float, loss: float) -> float:
+def _chernoff(parts: CountedMasses, order: float, loss: float) -> float:
     """Bound on the mass beyond a loss, on the side of the order's sign."""
     log_moment = moments(parts, order)[0]
     slack = 1e-12 * (
@@ -160,10 +162,10 @@ def _chernoff(parts: Parts, order: float, loss: float) -> float:
 
 
 def tilted_convolution(
-    parts: Parts, order: float, size: int
+    parts: CountedMasses, order: float, size: int
 ) -> tuple[Floats, float, float, float]:
     """Circular convolution of masses times e^{order loss}, its l2 error, its log scale and the slack in that."""
-    coefficient_error = 16.0 * UNIT * math.log2(size + 2)
+    coefficient_error = 16.0 * ULP * math.log2(size + 2)
     log_size = np.zeros(size // 2 + 1)
     phase = np.zeros_like(log_size)
     log_bound = np.zeros_like(log_size)
@@ -185,13 +187,13 @@ def tilted_convolution(
         log_bound += count * np.log(bound)
         relative += count * (
             coefficient_error / bound
-            + 8.0 * UNIT * (6.0 - np.minimum(np.log(bound), 0.0))
+            + 8.0 * ULP * (6.0 - np.minimum(np.log(bound), 0.0))
         )
         log_scale += count * log_moment
         slack += (
             count
             * 4.0
-            * UNIT
+            * ULP
             * (4.0 + abs(log_moment) + float(np.max(np.abs(exponent))))
         )
     composed = scipy.fft.irfft(
@@ -206,6 +208,6 @@ def tilted_convolution(
         norms
     )  # of the coefficients, and of the transform back
     slack += (
-        8.0 * UNIT * (4.0 + abs(log_scale) + abs(order) * parts[0][0].interval * size)
+        8.0 * ULP * (4.0 + abs(log_scale) + abs(order) * parts[0][0].interval * size)
     )
     return composed, error, log_scale, slack

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gaussveil.spectrum.condensed import LONG
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
-from gaussveil.spectrum.enclosures.clusters import NARROW, CompositionCumulant
+from gaussveil.spectrum.enclosures.clusters import POINTLIKE, CompositionCumulant
 from gaussveil.spectrum.enclosures.interval import (
     UNKNOWN,
     ZERO,
@@ -30,14 +30,14 @@ from gaussveil.spectrum.enclosures.steering import GOAL_BITS, Path, Steering
 from gaussveil.spectrum.enclosures.upper_end import AIM, TIGHT
 from gaussveil.spectrum.selection import compiled_contour
 
-NEGLIGIBLE = -1e12  # a log delta below which its upper bound is answer enough
+NEGLIGIBLE_LOG_DELTA = -1e12  # a log delta below which its upper bound is answer enough
 NEGLIGIBLE_OF_MATRICES = (
     -1e7
 )  # the same with residuals, for which integrals so deep take minutes
 # ten times what ordinary pairs need; at most some ten seconds
 FIRST_WORK = 2e5
 WORK_PER_TERM = 600
-MOST_WORK = 1.5e6
+MOST_TERM_WORK = 1.5e6
 EVALUATIONS = 6000  # limit for one piece of a path; past it the piece is wide, and another path or precision is tried
 
 
@@ -45,7 +45,7 @@ class WorkBudget:
     """Work that one enclosure may still do, all paths and precisions, in terms evaluated at 128 bits."""
 
     def __init__(self, terms: int) -> None:
-        self.left = min(FIRST_WORK + WORK_PER_TERM * terms, MOST_WORK)
+        self.left = min(FIRST_WORK + WORK_PER_TERM * terms, MOST_TERM_WORK)
 
 
 def mean_shift(
@@ -97,7 +97,7 @@ class BallIntegral:
             )
         exact = all(spectrum.exact for spectrum, _ in self.spectra)
         if exact:
-            deep = NEGLIGIBLE
+            deep = NEGLIGIBLE_LOG_DELTA
         else:
             deep = NEGLIGIBLE_OF_MATRICES
         if not (float(level) > deep / 2 and 0.0 < width < math.inf):
@@ -164,7 +164,7 @@ class BallIntegral:
         centre = acb(s.real.mid(), s.imag.mid())
         spread = s - centre
         reach = spread.abs_upper()
-        if reach <= arb(abs(complex(centre))) * NARROW:
+        if reach <= arb(abs(complex(centre))) * POINTLIKE:
             return cumulant.value(s) - s * self.epsilon
         value, slope, bend = cumulant.expanded(s, centre)
         rest = arb(0, (bend * reach * reach / 2).abs_upper())

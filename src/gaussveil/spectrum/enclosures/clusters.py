@@ -19,13 +19,15 @@ from flint import acb, acb_poly, arb, arb_mat, arb_poly
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, Term
 from gaussveil.typing import Floats
 
-CLOSE = 0.25  # q up to which a series is used
-BITS = 80  # of what a series leaves out, against its second term
+LARGEST_QUOTIENT = 0.25  # q up to which a series is used
+SERIES_BITS = 80  # of what a series leaves out, against its second term
 SMALL_POWERS = 8  # of offsets, in one matrix
 FEWEST = 8  # terms that make a cluster worth its series
 TOGETHER = 12  # factors that share a logarithm
 NEAREST = 1e2  # 1 + |s g| over |1 + s g|, above which factors are taken one by one: products would lose digits
-NARROW = 2.0**-40  # balls of this relative radius are points for the choice of formula
+POINTLIKE = (
+    2.0**-40
+)  # balls of this relative radius are points for the choice of formula
 
 
 class ExponentParts(NamedTuple):
@@ -141,7 +143,7 @@ class Cluster:
         u = s / w
         size = u.abs_upper()
         q = size * self.reach
-        if not q < CLOSE:
+        if not q < LARGEST_QUOTIENT:
             return self.terms.values(s)
         if q.is_zero():
             rest = arb(0)
@@ -159,7 +161,7 @@ class Cluster:
         u = s / w
         size = u.abs_upper()
         q = size * self.reach
-        if not q < CLOSE:
+        if not q < LARGEST_QUOTIENT:
             return self.terms.slopes(s)
         if q.is_zero():
             rest = arb(0)
@@ -241,8 +243,8 @@ def clustered(
         )
         if len(rows) < FEWEST:
             left += rows.tolist()
-        elif q < CLOSE / 2:
-            degree = 4 + int(BITS / -math.log2(max(q, 2.0**-BITS)))
+        elif q < LARGEST_QUOTIENT / 2:
+            degree = 4 + int(SERIES_BITS / -math.log2(max(q, 2.0**-SERIES_BITS)))
             found.append(Cluster([terms[row] for row in rows], centre, degree))
         elif low == high:
             left += rows.tolist()
@@ -314,7 +316,7 @@ class CompositionCumulant:
             s
         )  # which the ball and its gaps stay so near to that doubles bound every |1 + s g|
         far = abs(place)
-        close = 8 * NARROW
+        close = 8 * POINTLIKE
         smallest = min(
             abs(1 + place * g) - close * (1 + far * abs(g)) - 2 * far * reach
             for g, reach in self._places

@@ -16,7 +16,7 @@ from flint import arb
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, Term
 from gaussveil.spectrum.enclosures.interval import outward
 
-FAINT = 1e-90  # gaps below it are left out and counted as total variation: doubles cannot square them
+FAINTEST_GAP = 1e-90  # gaps below it are left out and counted as total variation: doubles cannot square them
 CLEAR = (
     2.0**-56
 )  # residuals against the smallest gap up to which terms grow instead: by less than doubles tell
@@ -49,10 +49,10 @@ def dominating_terms(spectrum: BallSpectrum) -> Dominating | None:
         else:
             energy = (squared / (1 - spectrum.residual_gram)).upper()
         narrowest = narrowest.min((1 - gap).lower())
-        if not grown and (squared.contains(0) or energy < FAINT**2):
+        if not grown and (squared.contains(0) or energy < FAINTEST_GAP**2):
             drift = drift + energy
             energy = arb(0)
-        if gap.abs_upper() < FAINT or gap.contains(0):
+        if gap.abs_upper() < FAINTEST_GAP or gap.contains(0):
             stray = stray + gap.abs_upper() * gap.abs_upper()
             rounded = 0.0
             ratio = arb(1)
@@ -98,7 +98,7 @@ def _grown(spectrum: BallSpectrum) -> list[Term] | None:
         (term.gap.abs_lower() for term in spectrum.terms), key=float, default=arb(0)
     )
     share = spectrum.residual_gap / least
-    if not (least > FAINT and share < CLEAR and spectrum.residual_gram < CLEAR):
+    if not (least > FAINTEST_GAP and share < CLEAR and spectrum.residual_gram < CLEAR):
         return None
     growth = (1 + share) ** 2 / (1 - spectrum.residual_gram)
     spread = share * spectrum.energy.abs_upper().sqrt()
@@ -109,7 +109,9 @@ def _grown(spectrum: BallSpectrum) -> list[Term] | None:
             Term(
                 gap * growth,
                 number,
-                arb(0) if mean.is_zero() else (mean * mean * growth).max(arb(FAINT**2)),
+                arb(0)
+                if mean.is_zero()
+                else (mean * mean * growth).max(arb(FAINTEST_GAP**2)),
             )
         )
     return found

@@ -16,7 +16,7 @@ from gaussveil.errors import (
     ShapeError,
 )
 
-SYMMETRY_TOLERANCE = 1e-9
+ALLOWED_ASYMMETRY = 1e-9
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class MatrixDoubles:
             scale = np.sqrt(diagonal)
             if (
                 np.abs(matrix - matrix.T)
-                > SYMMETRY_TOLERANCE * np.multiply.outer(scale, scale)
+                > ALLOWED_ASYMMETRY * np.multiply.outer(scale, scale)
             ).any():
                 raise NotSymmetricError(f"{name} must be symmetric; pass (S + S.T) / 2")
             matrices.append(tuple(map(tuple, matrix.tolist())))

@@ -25,12 +25,14 @@ from gaussveil.spectrum.positive_definite import is_positive_definite
 from gaussveil.spectrum.selection import compiled_contour
 from gaussveil.typing import Floats
 
-ROUNDS = 16  # each about doubles the digits, or resolves one level of a cluster
-CLOSE = (
+REDUCTION_ROUNDS = (
+    16  # each about doubles the digits, or resolves one level of a cluster
+)
+LARGEST_ROTATION = (
     2.0**-26
 )  # rotations beyond this angle are not first-order: such gaps form a cluster
 LARGEST_IN_BALLS = 400  # dimension beyond which products in balls would take minutes
-QUICK_BITS = 256  # precision up to which sums of two doubles are tried first, above FEW dimensions
+DOUBLES_BITS = 256  # precision up to which sums of two doubles are tried first, above FEW dimensions
 MANY = 8  # pairs of one size from which on those are tried below it
 FIELDS = ("mean_x", "cov_x", "mean_y", "cov_y")
 FEW = 40  # dimensions up to which balls are quick
@@ -43,7 +45,7 @@ def matrix_spectra(
 ) -> list[BallSpectrum] | None:
     """Spectra of pairs of matrices at the working precision `bits`; None when that does not decide definiteness."""
     found: dict[MatrixDoubles, BallSpectrum | None] = {}
-    for size in {source.size for source in sources} if bits <= QUICK_BITS else ():
+    for size in {source.size for source in sources} if bits <= DOUBLES_BITS else ():
         stack = tuple(
             dict.fromkeys(source for source in sources if source.size == size)
         )
@@ -61,7 +63,7 @@ def matrix_spectra(
 @lru_cache(maxsize=64)
 def matrix_spectrum(source: MatrixDoubles, bits: int) -> BallSpectrum | None:
     """The same of one pair."""
-    if source.size > LARGEST_IN_BALLS or (source.size > FEW and bits <= QUICK_BITS):
+    if source.size > LARGEST_IN_BALLS or (source.size > FEW and bits <= DOUBLES_BITS):
         (quick,) = quick_spectra((source,))
         if quick is not None or source.size > LARGEST_IN_BALLS:
             return quick
@@ -231,7 +233,7 @@ def _refined(rows: arb_mat, cov_y: arb_mat, difference: arb_mat, bits: int) -> a
     least = np.inf
     best = rows
     vain = 0
-    for _ in range(ROUNDS):
+    for _ in range(REDUCTION_ROUNDS):
         columns = rows.transpose()
         gram = (rows * cov_y * columns).mid().table()
         gap = (rows * difference * columns).mid().table()
@@ -280,7 +282,7 @@ def _step(
                 continue
             measure = max(measure, abs(float(across)), abs(float(left / largest)))
             apart = gaps[j] - gaps[i]
-            if abs(left) < CLOSE * abs(apart):
+            if abs(left) < LARGEST_ROTATION * abs(apart):
                 turns.append((i, j, left / apart))
             elif cluster[i] != cluster[j]:
                 old = cluster[i]

@@ -27,7 +27,7 @@ GOAL_BITS = (
 )
 NEAR_LARGEST = 1e-3  # of epsilon: how near the largest loss the formulas change that steer the contour
 # of the search for the saddle, to 1e-7 of its logarithm
-SECTIONS = 5
+SADDLE_SECTIONS = 5
 CUTS = 120
 DIRECTIONS = (
     -0.5 + 0.875j,
@@ -150,7 +150,7 @@ class Steering:
             scale = 0.0
         low = -300.0 - max(scale, 0.0)
         high = 300.0 - min(scale, 0.0)
-        for _ in range(SECTIONS):
+        for _ in range(SADDLE_SECTIONS):
             places = np.linspace(low, high, CUTS + 2)
             falls = int(
                 np.sum(

@@ -17,7 +17,7 @@ from gaussveil.spectrum.selection import compiled_contour
 
 AIM = 40.0  # -log of the relative error that a rule is asked for
 TIGHT = 1e-10  # relative width up to which a sum in doubles is an answer
-FAINT = -1e3  # a log delta far below the smallest double, which is then the answer
+VANISHING = -1e3  # a log delta far below the smallest double, which is then the answer
 LIMIT_UP = 1 + 2.0**-50  # raises the end of K's domain above its roundings
 
 
@@ -67,7 +67,7 @@ def upper_end(sources: Sequence[ExactSource], epsilon: float) -> float:
         (gap[curved], number[curved], energy[curved]), *rule
     )
     loose = error / math.pi + rounding
-    if level > FAINT:
+    if level > VANISHING:
         allowed = TIGHT
     else:
         allowed = 1.0

@@ -11,14 +11,13 @@ import numpy as np
 
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum.arguments import float_array
+from gaussveil.spectrum.constants import ROUNDED_UP
 from gaussveil.spectrum.factors import Factors
 from gaussveil.spectrum.named_profile import PrivacyProfile
 from gaussveil.typing import Floats
 
 if TYPE_CHECKING:
     from gaussveil.spectrum.laws.ball_law import BallLaw
-
-ROUNDED_UP = 1.0 + 1e-12
 
 
 class HasLaw(PrivacyProfile):

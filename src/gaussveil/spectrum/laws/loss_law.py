@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import ctx
 
-from gaussveil.spectrum.curve import UNIT
+from gaussveil.spectrum.constants import LAW_BITS, ULP
 from gaussveil.spectrum.enclosures.enclosure import precision_lock
 from gaussveil.spectrum.laws.ball_law import BallLaw
 from gaussveil.spectrum.subsampled.step import exp_less_one, log_one_plus
@@ -16,10 +16,9 @@ from gaussveil.spectrum.work import check_work
 from gaussveil.typing import Floats
 
 Complexes = Any  # NDArray[np.complex128]
-BITS = 128
-TILTED = 3.0  # real exponents beyond this are summed without subtracting the 1 that moments have at s = 0
-SERIES = 0.02  # arguments of hyperbolic functions below which three terms of a series have all digits
-BLOCK = 2**20  # products of orders and atoms that are held at once
+LARGEST_SUBTRACTED = 3.0  # real exponents beyond this are summed without subtracting the 1 that moments have at s = 0
+SERIES_BELOW = 0.02  # arguments of hyperbolic functions below which three terms of a series have all digits
+MOST_HELD = 2**20  # products of orders and atoms that are held at once
 ALMOST_NONE = 0.05  # roundings, times the uses, from which on they stand for a moment that is no larger
 
 
@@ -41,7 +40,7 @@ class LossLaw(NamedTuple):
     @staticmethod
     def of(law: BallLaw) -> LossLaw:
         """The law of balls, each rounded to a double."""
-        with ctx.workprec(BITS):
+        with ctx.workprec(LAW_BITS):
             finite = 1 - law.infinity
             columns = [
                 [float(value) for value in piece[:3]] + [float(piece.weight / finite)]
@@ -58,7 +57,7 @@ class LossLaw(NamedTuple):
     def largest_loss(self) -> float:
         """The largest finite loss, rounded up."""
         largest = float(np.append(self.losses, self.pieces[0] + self.pieces[1]).max())
-        return largest + 4.0 * UNIT * abs(largest)
+        return largest + 4.0 * ULP * abs(largest)
 
     @property
     def reach(self) -> float:
@@ -73,7 +72,7 @@ class LossLaw(NamedTuple):
     def moments(self, orders: Complexes) -> LawMoments:
         """log of the moment at each order."""
         check_work()
-        rows = max(1, BLOCK // max(self.losses.size, 1))
+        rows = max(1, MOST_HELD // max(self.losses.size, 1))
         if orders.size <= rows:
             return self._moments(orders)
         found = [
@@ -91,7 +90,7 @@ class LossLaw(NamedTuple):
             [exponent.real, shift.real + np.abs(argument.real)], axis=1
         )
         tops = sizes.max(axis=1)
-        near = bool(np.all(tops < TILTED))
+        near = bool(np.all(tops < LARGEST_SUBTRACTED))
         if near:
             scale = np.zeros((orders.size, 1))
         else:
@@ -113,7 +112,7 @@ class LossLaw(NamedTuple):
             log_moment = (log_one_plus(total) if near else np.log(total)) + scale[:, 0]
             return LawMoments(
                 log_moment,
-                4.0 * UNIT * (far * sizes / moment + np.abs(log_moment.real)),
+                4.0 * ULP * (far * sizes / moment + np.abs(log_moment.real)),
             )
 
     def cumulant(self, orders: Complexes, count: int) -> LawMoments:
@@ -153,7 +152,7 @@ class LossLaw(NamedTuple):
 
 def scaled_sinhc(argument: Complexes, exponent: Complexes) -> Complexes:
     """sinh(y)/y e^x, where e^x may make a large sinh small again."""
-    small = np.abs(argument) < SERIES
+    small = np.abs(argument) < SERIES_BELOW
     safe = np.where(small, 1.0, argument)
     square = argument * argument
     series = np.exp(exponent) * (
@@ -167,10 +166,10 @@ def scaled_sinhc(argument: Complexes, exponent: Complexes) -> Complexes:
 def decayed_sinhc(argument: Floats) -> Floats:
     """sinh(y)/y e^{-|y|} at real arguments."""
     size = np.abs(argument)
-    safe = np.where(size < SERIES, 1.0, size)
+    safe = np.where(size < SERIES_BELOW, 1.0, size)
     series = np.exp(-size) * (1.0 + size**2 / 6.0 * (1.0 + size**2 / 20.0))
     return np.asarray(
-        np.where(size < SERIES, series, -0.5 * np.expm1(-2.0 * safe) / safe)
+        np.where(size < SERIES_BELOW, series, -0.5 * np.expm1(-2.0 * safe) / safe)
     )
 
 
@@ -194,5 +193,5 @@ def _inner(argument: Floats) -> tuple[Floats, Floats]:
 @lru_cache(maxsize=256)
 def law_of(profile: Any) -> LossLaw:
     """The law of a profile's losses, in doubles."""
-    with precision_lock(), ctx.workprec(BITS):
+    with precision_lock(), ctx.workprec(LAW_BITS):
         return LossLaw.of(profile.ball_law())

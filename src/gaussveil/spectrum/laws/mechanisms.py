@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from gaussveil.spectrum.curve import LARGEST_EPSILON, UNIT
+from gaussveil.spectrum.constants import LARGEST_EPSILON, MOST_ATOMS, ULP
 from gaussveil.spectrum.factors import Factors
 from gaussveil.spectrum.laws.has_law import FiniteLosses, HasLaw
 from gaussveil.spectrum.named_profile import integer, number, store
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from gaussveil.spectrum.laws.ball_law import BallLaw
 
 SMALLEST_EPSILON = 1e-9
-REACH = (
+ATOMS_REACH = (
     16.0  # deviations of discrete noise whose values are told apart: e^-128 is beyond
 )
-MOST_ATOMS = 2000  # of a law that the contour takes
 
 
 @dataclass(frozen=True, init=False)
@@ -99,7 +98,7 @@ class DiscreteGaussian(HasLaw):
     @property
     def reach(self) -> int:
         """The largest noise that is told apart."""
-        return math.ceil(REACH * self.sigma) + 1
+        return math.ceil(ATOMS_REACH * self.sigma) + 1
 
     @property
     def infinity(self) -> float:
@@ -118,7 +117,7 @@ class DiscreteGaussian(HasLaw):
             self.shift
             * (self.shift + 2.0 * self.reach)
             / (2.0 * self.sigma**2)
-            * (1.0 + 8.0 * UNIT)
+            * (1.0 + 8.0 * ULP)
         )
 
     def factors(self) -> Factors | None:
@@ -150,7 +149,7 @@ class DiscreteGaussian(HasLaw):
         losses, above, other = self._sums
         place = np.searchsorted(losses, epsilon)
         ratio = np.exp(np.minimum(epsilon, 700.0))
-        rounding = (16.0 + 4.0 * losses.size + 8.0 * float(np.abs(losses).max())) * UNIT
+        rounding = (16.0 + 4.0 * losses.size + 8.0 * float(np.abs(losses).max())) * ULP
         return (
             np.maximum(above[place] - ratio * other[place], 0.0)
             + rounding * above[place]

@@ -12,6 +12,7 @@ from flint import arb, ctx
 from numpy.typing import ArrayLike
 
 from gaussveil.spectrum.arguments import epsilon_array, probability_array
+from gaussveil.spectrum.constants import LAW_BITS
 from gaussveil.spectrum.enclosures.enclosure import precision_lock
 from gaussveil.spectrum.enclosures.interval import Enclosure, stacked
 from gaussveil.spectrum.factors import Factors
@@ -19,7 +20,6 @@ from gaussveil.spectrum.laws.has_law import HasLaw
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.typing import Floats
 
-BITS = 128
 SLACK = 2.0**-48  # relative error of what doubles make of two probabilities
 
 
@@ -115,7 +115,7 @@ class WithInfinity(PrivacyCurve):
 
     def _enclosed(self, epsilon: float) -> Enclosure:
         found = self.finite.enclose(epsilon)
-        with precision_lock(), ctx.workprec(BITS):
+        with precision_lock(), ctx.workprec(LAW_BITS):
             kept = arb(1)
             for law, count in self.laws:
                 kept *= (1 - law.ball_law().infinity) ** count

@@ -14,11 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy
 
-from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR, UNIT
+from gaussveil.spectrum.constants import ULP
+from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
 from gaussveil.spectrum.discrete.masses import LossMasses
 from gaussveil.spectrum.discrete.tilted_convolution import (
-    Plan,
+    ConvolutionPlan,
     _chernoff,
     tilted_convolution,
 )
@@ -29,12 +30,12 @@ from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.typing import Floats
 
 # of the grid, and of the one on which windows and orders are chosen
-CELLS = 2**15
-SKETCH = 2048
+MASS_CELLS = 2**15
+MASS_SKETCH_CELLS = 2048
 # deviations beyond which outputs are charged to delta; width of epsilons that share a grid
-REACH = 14.5
+CHARGED_BEYOND = 14.5
 SPREAD = 1.0
-ROUNDING = 1e-12  # of a mass
+MASS_ROUNDING = 1e-12  # of a mass
 LITTLE = 0.3  # noise multiplier below which losses are too large for a grid, and random steps hide little
 
 
@@ -67,7 +68,7 @@ class RandomAllocation(PrivacyProfile):
         """What outputs beyond the grids are charged, at any epsilon."""
         if self.takes > 1:
             return _blocks(replace(self, backward=False)).infinity
-        return 4.0 * self.steps * float(scipy.special.ndtr(-REACH))
+        return 4.0 * self.steps * float(scipy.special.ndtr(-CHARGED_BEYOND))
 
     def reversed(self) -> RandomAllocation:
         """The record is added instead of removed."""
@@ -100,12 +101,12 @@ class RandomAllocation(PrivacyProfile):
         behind = np.expm1(steps * plain)
         if not self.backward:
             largest = np.max(
-                ratio * (1.0 + ROUNDING) * behind - (1.0 - ROUNDING) * ahead
+                ratio * (1.0 + MASS_ROUNDING) * behind - (1.0 - MASS_ROUNDING) * ahead
             )
         else:
             largest = 0.0
         summed = (
-            GaussianPair.mean_shift(shift * (1.0 - 4.0 * UNIT)).enclose(epsilon).lower
+            GaussianPair.mean_shift(shift * (1.0 - 4.0 * ULP)).enclose(epsilon).lower
         )
         return max(float(largest), float(np.max(summed)))
 
@@ -113,7 +114,7 @@ class RandomAllocation(PrivacyProfile):
         if self.takes > 1:
             curve = _blocks(replace(self, backward=False))
             return (curve.reversed() if self.backward else curve).delta(epsilon)
-        levels = np.ravel(epsilon) * (1.0 - 4.0 * UNIT)
+        levels = np.ravel(epsilon) * (1.0 - 4.0 * ULP)
         order = np.argsort(np.ravel(epsilon))
         found = np.ones(levels.size)
         while order.size:
@@ -123,7 +124,7 @@ class RandomAllocation(PrivacyProfile):
             found[order[:near]] = _upper(self, levels[order[:near]])
             order = order[near:]
         known = GaussianPair.mean_shift(
-            1.0 / self.noise_multiplier * (1.0 + 8.0 * UNIT)
+            1.0 / self.noise_multiplier * (1.0 + 8.0 * ULP)
         ).delta(levels)  # of the step
         return np.reshape(
             np.minimum(found, known * (1.0 + LOSS_RELATIVE_ERROR) + 1e-300),
@@ -136,7 +137,7 @@ def _blocks(law: RandomAllocation) -> PrivacyCurve:
     """One allocation in each of `takes` blocks of steps; with little noise as if steps were known, which is more."""
     if law.noise_multiplier < LITTLE:
         return GaussianPair.mean_shift(
-            math.sqrt(law.takes) / law.noise_multiplier * (1.0 + 8.0 * UNIT)
+            math.sqrt(law.takes) / law.noise_multiplier * (1.0 + 8.0 * ULP)
         )
     return compose_pessimistic(
         [replace(law, steps=law.steps // law.takes, takes=1)], [law.takes]
@@ -152,7 +153,7 @@ def _upper(law: RandomAllocation, epsilon: Floats) -> Floats:
     else:
         sign = 1.0
     threshold = np.exp(np.clip(sign * epsilon, -690.0, 690.0))  # of R
-    far = min(REACH / sigma + 0.5 / sigma**2, 690.0)
+    far = min(CHARGED_BEYOND / sigma + 0.5 / sigma**2, 690.0)
     high = min(
         max(2.0 * steps * float(threshold.max()), 4.0 * math.exp(-far)), math.exp(far)
     )
@@ -160,8 +161,9 @@ def _upper(law: RandomAllocation, epsilon: Floats) -> Floats:
         low = math.exp(-far)
     else:
         low = 0.0
-    plan = Plan.of(
-        [(_chords(sigma, low, high, (high - low) / SKETCH, sign), steps)], 1e-60
+    plan = ConvolutionPlan.of(
+        [(_chords(sigma, low, high, (high - low) / MASS_SKETCH_CELLS, sign), steps)],
+        1e-60,
     )
     place = sign * steps * threshold
     nearest = float(place.min())
@@ -170,7 +172,11 @@ def _upper(law: RandomAllocation, epsilon: Floats) -> Floats:
         plan.bottom, nearest
     )  # sums above any place must lie in the window; those below it only add
     masses = _chords(
-        sigma, low, high, interval := max(plan.top - bottom, high - low) / CELLS, sign
+        sigma,
+        low,
+        high,
+        interval := max(plan.top - bottom, high - low) / MASS_CELLS,
+        sign,
     )
     first = math.floor(bottom / interval) - 1
     size = int(
@@ -200,7 +206,7 @@ def _upper(law: RandomAllocation, epsilon: Floats) -> Floats:
         )
         above = np.cumsum(mass[::-1])[::-1]
         sums = np.append(np.cumsum(above[::-1])[::-1], 0.0)
-        over = np.maximum(values[start] - place, 0.0) + 8.0 * UNIT * np.abs(place)
+        over = np.maximum(values[start] - place, 0.0) + 8.0 * ULP * np.abs(place)
         series = 2.0 / (-math.expm1(-2.0 * order * interval)) ** 3
         charged = (
             1.001
@@ -211,7 +217,7 @@ def _upper(law: RandomAllocation, epsilon: Floats) -> Floats:
         )
         scale = (
             math.exp(min(log_scale + slack - order * nearest, 600.0))
-            * (1.0 + 16.0 * size * UNIT)
+            * (1.0 + 16.0 * size * ULP)
             / steps
         )
         best = np.minimum(
@@ -266,7 +272,7 @@ def _chords(
     mass = np.append(np.maximum(down, 0.0), 0.0) + np.append(
         ndtr(z[0]), np.maximum(up, 0.0)
     )
-    mass *= 1.0 + ROUNDING * (1.0 + 0.1 * sigma)
+    mass *= 1.0 + MASS_ROUNDING * (1.0 + 0.1 * sigma)
     return LossMasses(
         interval, int(index[0] if sign > 0 else -index[-1]), mass[:: int(sign)], 0.0
     )
@@ -286,11 +292,11 @@ def _cut_off(law: RandomAllocation, masses: LossMasses, threshold: Floats) -> Fl
         return (
             law.steps
             * (float(scipy.special.ndtr(low)) + np.where(surely, 0.0, plain))
-            * (1.0 + ROUNDING)
+            * (1.0 + MASS_ROUNDING)
         )
     moved = float(scipy.special.log_ndtr(high - 1.0 / sigma))
-    without = -math.expm1(law.steps * math.log1p(-plain)) * (1.0 - ROUNDING)
+    without = -math.expm1(law.steps * math.log1p(-plain)) * (1.0 - MASS_ROUNDING)
     with_record = -math.expm1(moved + (law.steps - 1) * math.log1p(-plain)) * (
-        1.0 + ROUNDING
+        1.0 + MASS_ROUNDING
     )
     return with_record - np.where(surely, threshold * without, 0.0)

@@ -12,8 +12,8 @@ from gaussveil.spectrum.subsampled.bands import Band
 from gaussveil.spectrum.subsampled.companions import BallCompanions
 from gaussveil.spectrum.subsampled.line_cells import UP
 
-GOAL = 23.5  # e-foldings between delta and each error
-MOST_PRODUCTS = 16_000_000
+BAND_GOAL = 23.5  # e-foldings between delta and each error
+MOST_BAND_PRODUCTS = 16_000_000
 EACH_POINT = 1.6e-4
 EACH_PRODUCT = 3e-7
 
@@ -60,7 +60,7 @@ class BallBand:
 
     def work(self) -> float:
         """About how many seconds the integral takes."""
-        spacing = self.band.spacing(self.c, self.log_delta, GOAL)
+        spacing = self.band.spacing(self.c, self.log_delta, BAND_GOAL)
         nodes = math.ceil(self._height(spacing.digits) / spacing.between)
         steps = self._prepared(nodes * spacing.between, spacing.digits)
         return math.fsum(
@@ -71,10 +71,10 @@ class BallBand:
         """The integral; the lines beside it may have to be where windows end the moments."""
         band = self.band
         c = self.c
-        h, beside, _, _, digits, _ = band.spacing(c, self.log_delta, GOAL, ended)
+        h, beside, _, _, digits, _ = band.spacing(c, self.log_delta, BAND_GOAL, ended)
         nodes = math.ceil(self._height(digits) / h)
         steps = self._prepared(nodes * h, digits)
-        if not sum(one.number for one in steps) * nodes < MOST_PRODUCTS:
+        if not sum(one.number for one in steps) * nodes < MOST_BAND_PRODUCTS:
             raise ArithmeticError("too many nodes")
         with ctx.workprec(
             int((digits + math.log(sum(self.counts))) / math.log(2.0)) + 60
@@ -93,7 +93,7 @@ class BallBand:
                 error += arb(gone.real.abs_upper()) * self._level(order).exp() / order
             apart = arb(min(c - (c - beside), (c + beside) - c)) * (1 - arb(UP))
             error = error / 2 / ((2 * arb.pi() * apart / step).exp() - 1)
-            if not ended and not error < arb(2.0 - GOAL).exp():
+            if not ended and not error < arb(2.0 - BAND_GOAL).exp():
                 return self.value(ended=True)
             known = [one.moments(h, nodes) for one in steps]
             total = arb(0)
@@ -159,8 +159,8 @@ class BallBand:
                 worst += (one.count - 1) * one.falls(
                     height, log_moment, log_moment + math.log1p(-min(share, 1 - UP))
                 )
-            low, high = (low, height) if worst < -GOAL else (height, high)
-            if high < 1.15 * low or -GOAL - 1.0 < worst < -GOAL:
+            low, high = (low, height) if worst < -BAND_GOAL else (height, high)
+            if high < 1.15 * low or -BAND_GOAL - 1.0 < worst < -BAND_GOAL:
                 return high
             if 0.0 < low < high < math.inf:
                 height = math.sqrt(low * high)

@@ -9,12 +9,12 @@ import numpy as np
 from flint import acb, arb, ctx
 
 from gaussveil.spectrum.subsampled.bands import ENDED, Band
-from gaussveil.spectrum.subsampled.line_cells import UP, Cells, Window
+from gaussveil.spectrum.subsampled.line_cells import UP, LineCells, Window
 from gaussveil.spectrum.subsampled.turned_sums import turned_sums
 from gaussveil.spectrum.work import check_work
 
-STRIPS = np.array([0.06, 0.15, 0.3, 0.45, 0.6, 0.8, 0.98])
-MANY = 1500  # points of a sum over real outputs from which on others are tried
+BAND_STRIPS = np.array([0.06, 0.15, 0.3, 0.45, 0.6, 0.8, 0.98])
+MANY_POINTS = 1500  # points of a sum over real outputs from which on others are tried
 
 
 class BandStep:
@@ -47,7 +47,7 @@ class BandStep:
         aside = []
         digits += math.log(self.count) + 3.0
         for strip in (
-            STRIPS * min(0.5 * math.pi * step.noise_multiplier, 4.0)
+            BAND_STRIPS * min(0.5 * math.pi * step.noise_multiplier, 4.0)
         ).tolist():
             cost = max(
                 one.beside(strip, height) - level for one, level in zip(cells, levels)
@@ -57,9 +57,9 @@ class BandStep:
                 (min(2.0 * math.pi * strip / (digits + max(cost, 0.0)), slowest), strip)
             )
         self.aside, (self.spacing, self.strip) = False, max(straight)
-        if self.cut - self.low > MANY * self.spacing:
+        if self.cut - self.low > MANY_POINTS * self.spacing:
             for strip in (
-                STRIPS * min(0.5 * math.pi * step.noise_multiplier, 4.0)
+                BAND_STRIPS * min(0.5 * math.pi * step.noise_multiplier, 4.0)
             ).tolist():
                 cost = max(
                     one.beside(strip, 0.0) - level for one, level in zip(cells, levels)
@@ -80,14 +80,14 @@ class BandStep:
         self.losses: list[acb] = []
         self.weights: tuple[list[acb], list[acb]] = ([], [])
 
-    def cells(self, order: float) -> list[Cells]:
+    def cells(self, order: float) -> list[LineCells]:
         """Bounds of both moments at a real order."""
         return [
-            Cells(self.step, order, self.low, self.cut, window)
+            LineCells(self.step, order, self.low, self.cut, window)
             for window in self.windows
         ]
 
-    def error(self, cells: Cells, height: float) -> arb:
+    def error(self, cells: LineCells, height: float) -> arb:
         """How far a sum is from its moment, at most, up to a height."""
         numbers = self.spacing, self.strip
         return _exp_up(
@@ -105,7 +105,7 @@ class BandStep:
         return min(max(fallen) - log_whole + UP, 0.0)
 
     @cached_property
-    def _outer(self) -> list[Cells]:
+    def _outer(self) -> list[LineCells]:
         """Bounds of M and, if anything is below the band, of M - m."""
         windows = [
             self.windows[0],
@@ -114,7 +114,8 @@ class BandStep:
         if not math.isfinite(windows[1].cap):
             windows = windows[:1]
         return [
-            Cells(self.step, self.c, self.low, self.cut, window) for window in windows
+            LineCells(self.step, self.c, self.low, self.cut, window)
+            for window in windows
         ]
 
     def weigh(self) -> None:

@@ -17,7 +17,7 @@ from gaussveil.spectrum.subsampled.contour import Parts
 from gaussveil.spectrum.subsampled.line_cells import UP
 from gaussveil.spectrum.subsampled.step import Step
 
-TIGHT = 5e-10  # relative width beyond which delta is looked at again
+TIGHT_BANDS = 5e-10  # relative width beyond which delta is looked at again
 # seconds, about
 EACH_BAND = 0.1
 
@@ -65,7 +65,7 @@ class BandsInBalls:
             try:
                 found = self._enclosed(self.chosen, self.bands)
                 if (
-                    not found.relative_width < TIGHT
+                    not found.relative_width < TIGHT_BANDS
                     and found.log_upper < self.chosen.log_delta - 2.0
                 ):
                     smaller = self.chosen._replace(log_delta=float(found.log_upper))

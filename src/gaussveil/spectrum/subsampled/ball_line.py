@@ -15,15 +15,15 @@ from gaussveil.spectrum.enclosures.enclosure import precision_lock
 from gaussveil.spectrum.enclosures.interval import Enclosure, from_scaled
 from gaussveil.spectrum.subsampled.ball_line_step import LineStep, Tilted, _exp_up
 from gaussveil.spectrum.subsampled.companions import BallCompanions
-from gaussveil.spectrum.subsampled.line_cells import UP, Cells
+from gaussveil.spectrum.subsampled.line_cells import UP, LineCells
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.subsampled.turned_sums import PAIRED, turned_sums
 
-GOAL = 30.0  # e-foldings between delta and each error
-TIGHT = 1e-10  # relative width with which one attempt is enough
-MOST_PRODUCTS = 2_500_000
+LINE_GOAL = 30.0  # e-foldings between delta and each error
+TIGHT_LINE = 1e-10  # relative width with which one attempt is enough
+MOST_LINE_PRODUCTS = 2_500_000
 MOST_LOST = 100.0
-LOOKED = 128  # bits with which what stands beside is looked at
+LOOK_BITS = 128  # bits with which what stands beside is looked at
 
 
 def enclose_on_line(
@@ -38,7 +38,7 @@ def enclose_on_line(
             found = LineIntegral(steps, companions, epsilon, log_delta).enclose()
             if (
                 found is None
-                or found.relative_width < TIGHT
+                or found.relative_width < TIGHT_LINE
                 or not found.log_upper < log_delta - 1.0
             ):
                 return found
@@ -69,7 +69,7 @@ class LineIntegral:
         self.companions = companions
         self.epsilon = epsilon
         self.log_delta = log_delta
-        self.digits = GOAL
+        self.digits = LINE_GOAL
         gaps = [float(term.gap) for term in companions.terms]
         if min(gaps, default=0.0) < 0.0:
             self.highest = -1.0 / min(gaps)
@@ -89,7 +89,7 @@ class LineIntegral:
         bend = 0.0
         if self.companions.present:
             step = 1e-4 * min(c, 1.0, self.highest - c)
-            with ctx.workprec(LOOKED):
+            with ctx.workprec(LOOK_BITS):
                 three = [
                     float(self.companions.exponent(acb(c + k * step)).real.mid())
                     for k in (-1, 0, 1)
@@ -144,10 +144,10 @@ class LineIntegral:
                 - math.log1p(c)
                 + math.log(width)
             )
-            digits = GOAL + max(peak - self.log_delta, 0.0)
+            digits = LINE_GOAL + max(peak - self.log_delta, 0.0)
             if digits <= self.digits + 2.0:
                 return c, at, peak, digits
-            if not digits < GOAL + MOST_LOST:
+            if not digits < LINE_GOAL + MOST_LOST:
                 return None
             self.digits = digits
         return None
@@ -172,19 +172,21 @@ class LineIntegral:
                 return None
             grown = max(grown, found.value - order * self.epsilon - math.log(order))
         self.tilted(c)
-        h = 2.0 * math.pi * beside / (GOAL + max(grown - self.log_delta, 1.0))
+        h = 2.0 * math.pi * beside / (LINE_GOAL + max(grown - self.log_delta, 1.0))
         last = self._height(
             c,
             at,
-            self.log_delta - GOAL - at.value + c * self.epsilon,
-            h * MOST_PRODUCTS / 30.0,
+            self.log_delta - LINE_GOAL - at.value + c * self.epsilon,
+            h * MOST_LINE_PRODUCTS / 30.0,
         )
         if not last < math.inf:
             return None
         nodes = math.ceil(last / h)
         points = sum(one.prepare(c, nodes * h, digits) for one in self.steps)
         bits = int((digits + math.log(max(self._uses, 1))) / math.log(2.0)) + 50
-        if points * nodes > (MOST_PRODUCTS if bits <= PAIRED else MOST_PRODUCTS // 3):
+        if points * nodes > (
+            MOST_LINE_PRODUCTS if bits <= PAIRED else MOST_LINE_PRODUCTS // 3
+        ):
             return None
         with ctx.workprec(bits):
             for one in self.steps:
@@ -196,7 +198,7 @@ class LineIntegral:
         height = 1.0 / math.sqrt(at.bend)
         low = 0.0
         high = math.inf
-        cells = [Cells(one.step, c, one.low, one.cut) for one in self.steps]
+        cells = [LineCells(one.step, c, one.low, one.cut) for one in self.steps]
         looks = [one.look(c, self.log_delta, self.digits) for one in self.steps]
         ratios = [
             (2.0 * look.fourth + 6.0 * look.bend**2) / (24.0 * look.bend)

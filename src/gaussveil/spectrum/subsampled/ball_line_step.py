@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from flint import arb
 
-from gaussveil.spectrum.subsampled.line_cells import UP, Cells
+from gaussveil.spectrum.subsampled.line_cells import UP, LineCells
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.work import check_work
 
-MOST_POINTS = 100_000  # where a step is looked at in doubles
-STRIPS = np.array([0.06, 0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 0.95])
+MOST_LOOKED_POINTS = 100_000  # where a step is looked at in doubles
+LINE_STRIPS = np.array([0.06, 0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 0.95])
 
 
 class Tilted(NamedTuple):
@@ -41,7 +41,7 @@ class LineStep:
         least = rare + (0.0 if step.backward else 1.0 / noise)
         lowest = -rare - 4.0 - (min(c / noise, 60.0) if step.backward else 0.0)
         apart = min(0.1, 0.1 * noise)
-        if not least - lowest < MOST_POINTS * apart:
+        if not least - lowest < MOST_LOOKED_POINTS * apart:
             return None
         z = np.arange(lowest, least + 25.0, apart)
         one = step.log_density(z)
@@ -78,10 +78,10 @@ class LineStep:
 
     def prepare(self, c: float, height: float, digits: float) -> int:
         """Choose the spacing for heights up to the given one; the number of points."""
-        self.cells = Cells(self.step, c, self.low, self.cut)
+        self.cells = LineCells(self.step, c, self.low, self.cut)
         noise = self.step.noise_multiplier
         found = (0.0, 0.0)
-        for strip in STRIPS * min(0.95 * math.pi * noise, 8.0):
+        for strip in LINE_STRIPS * min(0.95 * math.pi * noise, 8.0):
             cost = max(self.cells.beside(strip, height) - self.value, 0.0)
             found = max(
                 found,
@@ -99,7 +99,7 @@ class LineStep:
         self.strip = found[1]
         self.number = math.ceil((self.cut - self.low) / self.spacing)
         self.low = self.cut - self.number * self.spacing
-        self.cells = Cells(self.step, c, self.low, self.cut)
+        self.cells = LineCells(self.step, c, self.low, self.cut)
         return self.number
 
     def weigh(self, c: float, beside: float) -> None:
@@ -141,7 +141,7 @@ class LineStep:
             self.moments.append(total + arb(0, _exp_up(slack)))
         self.beside = []
         for order in (c - beside, c + beside):
-            cells = Cells(self.step, order, self.low, self.cut)
+            cells = LineCells(self.step, order, self.low, self.cut)
             shift = arb(order) - arb(c)
             total = sum(
                 (w * (shift * loss).exp() for w, loss in zip(plain, self.losses)),

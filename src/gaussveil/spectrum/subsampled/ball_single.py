@@ -9,11 +9,11 @@ from flint import arb, ctx
 
 from gaussveil.spectrum.enclosures.enclosure import precision_lock
 from gaussveil.spectrum.enclosures.interval import ZERO, Enclosure, from_scaled
-from gaussveil.spectrum.roots import Look, private_end
+from gaussveil.spectrum.roots import Trial, private_end
 from gaussveil.spectrum.subsampled.step import Step
 
-BITS = (128, 384, 1600)
-TIGHT = 1e-13
+PRECISIONS = (128, 384, 1600)
+TIGHT_STEP = 1e-13
 MOST_LOOKS = 200
 
 
@@ -22,10 +22,10 @@ def enclose_single(step: Step, epsilon: float) -> Enclosure:
     if epsilon >= step.largest_loss * (1.0 + 1e-15):
         return ZERO
     with precision_lock():
-        for bits in BITS:
+        for bits in PRECISIONS:
             with ctx.workprec(bits):
                 found = from_scaled(_delta(step, arb(epsilon)), arb(0))
-            if found.relative_width < TIGHT:
+            if found.relative_width < TIGHT_STEP:
                 break
     return found
 
@@ -66,8 +66,8 @@ def _above(place: arb) -> arb:
 def single_epsilon(step: Step, log_delta: float) -> float:
     """An epsilon, on the private side, at which delta is e^log_delta, to the last digits."""
 
-    def look(epsilon: float) -> Look:
-        return Look(float(enclose_single(step, epsilon).log_upper) - log_delta)
+    def look(epsilon: float) -> Trial:
+        return Trial(float(enclose_single(step, epsilon).log_upper) - log_delta)
 
     guess = min(step.largest_loss, 1.0)
     return private_end(

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
+from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 from gaussveil.spectrum.selection import compiled_steps
 from gaussveil.spectrum.subsampled.bands import (
-    DIGITS,
+    LINE_DIGITS,
     Band,
     Chosen,
     chosen_bands,
@@ -16,21 +17,20 @@ from gaussveil.spectrum.subsampled.bands import (
 from gaussveil.spectrum.subsampled.contour import (
     Parts,
 )
-from gaussveil.spectrum.subsampled.lines import BLOCK, CLOSE, Line, Lines
+from gaussveil.spectrum.subsampled.lines import BLOCK_NODES, TRUSTED_CHANGE, Line, Lines
 from gaussveil.spectrum.subsampled.step import (
-    REACH,
-    UNIT,
+    SUM_REACH,
     Complexes,
     exp_less_one,
     log_one_plus,
     turn_less_one,
 )
-from gaussveil.spectrum.subsampled.windowed_points import ENDING, Points
+from gaussveil.spectrum.subsampled.windowed_points import END_DIGITS, Points
 from gaussveil.typing import Floats
 
 MOST_BLOCKS = 200
 FIRST_ROWS = 8  # blocks of nodes that are taken together at first, at most
-MOST_POINTS = 100_000
+MOST_LINE_POINTS = 100_000
 
 
 class LineMoments:
@@ -42,10 +42,10 @@ class LineMoments:
         (step, self.count), cap = band.parts.steps[index], band.caps[index]
         self.low, (low, high) = band.lows[index], band.coarse[index].range(c)
         # `missing` is of all that
-        low = min(low, -REACH)
-        high = max(high, min(REACH, float(band.coarse[index].z[-1])))
+        low = min(low, -SUM_REACH)
+        high = max(high, min(SUM_REACH, float(band.coarse[index].z[-1])))
         apart = band.coarse[index].spacing(c, height, self.count)
-        self.fits = (high - low) < MOST_POINTS * apart
+        self.fits = (high - low) < MOST_LINE_POINTS * apart
         if not self.fits:
             return
         self.points = Points(step, cap, self.low, (low, high), apart)
@@ -63,23 +63,25 @@ class LineMoments:
         )  # both logs are rounded
         grown = np.exp(points.whole + np.maximum(self.exponent, 0.0))
         size = np.abs(points.base) + c * far
-        self.errors = 8.0 * UNIT * np.array([grown @ size + 0.2, grown @ far])
+        self.errors = 8.0 * UNIT_ROUNDOFF * np.array([grown @ size + 0.2, grown @ far])
         self.inner = (
-            8.0 * UNIT * np.array([self.inside @ (1.0 + size), self.inside @ far])
+            8.0
+            * UNIT_ROUNDOFF
+            * np.array([self.inside @ (1.0 + size), self.inside @ far])
         )
 
     def blocks(
         self, first: int, rows: int
     ) -> tuple[Complexes, Complexes, Floats, Floats]:
         """log M up to the cap, the log of the share of M that is below the band, and errors of both, block by block."""
-        blocks = BLOCK * np.arange(float(first), first + rows)[:, None]
+        blocks = BLOCK_NODES * np.arange(float(first), first + rows)[:, None]
         above, part = (
-            sums.reshape(rows, BLOCK)
-            for sums in turned_sums(self.turning, BLOCK * first, rows)
+            sums.reshape(rows, BLOCK_NODES)
+            for sums in turned_sums(self.turning, BLOCK_NODES * first, rows)
         )
         above = above + self.start
         part = part + self.inside.sum()
-        last = (blocks + (BLOCK - 1.0)) * self.between
+        last = (blocks + (BLOCK_NODES - 1.0)) * self.between
         size = np.abs(1.0 + above)
         share = part / (1.0 + above)
         rounding = (self.errors[0] + last * self.errors[1]) / size
@@ -104,15 +106,15 @@ def turned_sums(points: Floats, first: int, rows: int) -> Complexes:
     """Sums of both weights times e^{i n angle} - 1, n = first, first + 1, ..., over points: weights and angles."""
     native = compiled_steps()
     if native is not None:
-        found = native.step_sums("turned", points, BLOCK * rows, 4, first=first)
+        found = native.step_sums("turned", points, BLOCK_NODES * rows, 4, first=first)
         return found[::2] + 1j * found[1::2]
-    starts = turns_less_one(BLOCK * points[2], rows)
+    starts = turns_less_one(BLOCK_NODES * points[2], rows)
     before = turn_less_one(first * points[2])
     starts = starts * (1.0 + before) + before
     left = starts * points[:2, None]
-    found = (left + points[:2, None]) @ turns_less_one(points[2], BLOCK).T + left.sum(
-        axis=2
-    )[:, :, None]
+    found = (left + points[:2, None]) @ turns_less_one(
+        points[2], BLOCK_NODES
+    ).T + left.sum(axis=2)[:, :, None]
     return found.reshape(2, -1)
 
 
@@ -134,7 +136,7 @@ def turns_less_one(angle: Floats, count: int) -> Complexes:
 
 def line_of(band: Band, c: float, log_delta: float) -> Line | None:
     """Nodes on Re s = c for a delta of about e^log_delta; None where they would be too many."""
-    spacing = band.spacing(c, log_delta, DIGITS)
+    spacing = band.spacing(c, log_delta, LINE_DIGITS)
     digits, peak = spacing[4:]
     if not spacing.between > 0.0:
         return None
@@ -154,10 +156,16 @@ def line_of(band: Band, c: float, log_delta: float) -> Line | None:
             "epsilon": band.epsilon,
             "steps": count,
             "digits": digits,
-            "ending": ENDING,
+            "ending": END_DIGITS,
         }
         found = step.compiled(
-            "line", coarse, 2 * BLOCK * MOST_BLOCKS, 4, band.caps[0], **line, **asked
+            "line",
+            coarse,
+            2 * BLOCK_NODES * MOST_BLOCKS,
+            4,
+            band.caps[0],
+            **line,
+            **asked,
         )
         if found is not None:
             real, imaginary, rounding = found[:3, : max(int(found[3, 0]), 0)]
@@ -166,14 +174,14 @@ def line_of(band: Band, c: float, log_delta: float) -> Line | None:
                 return Line(order, real + 1j * imaginary, rounding, spacing)
             return None
     foreseen = max(points.height(c, digits) for points in band.coarse) / (
-        BLOCK * spacing.between
+        BLOCK_NODES * spacing.between
     )
     first = 0
     rows = int(min(max(0.6 * foreseen, 2.0), FIRST_ROWS))
     columns: list[tuple[Complexes, Complexes, Floats]] = []
     while first < MOST_BLOCKS:
         order = c + 1j * spacing.between * (
-            BLOCK * first + np.arange(float(BLOCK * rows))
+            BLOCK_NODES * first + np.arange(float(BLOCK_NODES * rows))
         )
         value, rounding = band.parts.companions.cumulant(order)
         kept = np.zeros(order.size, dtype=complex)
@@ -207,11 +215,13 @@ def line_of(band: Band, c: float, log_delta: float) -> Line | None:
             value - order * band.epsilon - np.log(order) - np.log1p(order)
         ).real - peak
         spent = (
-            ((size < 1.0 - digits) | (rounding > 0.1)).reshape(rows, BLOCK).all(axis=1)
+            ((size < 1.0 - digits) | (rounding > 0.1))
+            .reshape(rows, BLOCK_NODES)
+            .all(axis=1)
         )
         # beyond it there is but rounding
         if spent.any():
-            end = BLOCK * (int(np.argmax(spent)) + 1)
+            end = BLOCK_NODES * (int(np.argmax(spent)) + 1)
         else:
             end = order.size
         columns.append((order[:end], value[:end], rounding[:end]))
@@ -268,7 +278,7 @@ def lines_near(parts: Parts, goal: float, epsilon: float) -> Lines:
         shares = np.exp(np.array(sizes) - top)
         excess = top + math.log(shares.sum()) - goal
         slope = -float(shares @ tilts / shares.sum())
-        if not abs(excess) > 0.6 * CLOSE or epsilon == 0.0:
+        if not abs(excess) > 0.6 * TRUSTED_CHANGE or epsilon == 0.0:
             return band_lines(parts, epsilon, chosen)
         low, high = (epsilon, high) if excess > 0.0 else (low, epsilon)
         epsilon = max(far_from_root(epsilon, excess, slope), 0.0)

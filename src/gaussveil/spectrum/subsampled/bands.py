@@ -12,27 +12,30 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 from gaussveil.spectrum.selection import compiled_steps
 from gaussveil.spectrum.subsampled.contour import Parts
-from gaussveil.spectrum.subsampled.step import REACH, UNIT, Step
-from gaussveil.spectrum.subsampled.windowed_points import ENDING, Points
+from gaussveil.spectrum.subsampled.step import SUM_REACH, Step
+from gaussveil.spectrum.subsampled.windowed_points import END_DIGITS, Points
 from gaussveil.typing import Floats
 
 HEIGHT = 1.5  # of a band, at most
 MOST_BANDS = 40
-MOST_NODES = (
+MOST_JOINED_NODES = (
     1500  # foreseen for a line that takes all below a cap: it takes a third of them
 )
-DIGITS = 32.0  # e-foldings between delta and what a line leaves out
-NEGLIGIBLE = 31.0  # e-foldings below delta at which a band is only bounded
+LINE_DIGITS = 32.0  # e-foldings between delta and what a line leaves out
+BAND_DIGITS = 31.0  # e-foldings below delta at which a band is only bounded
 WITHIN = 4.0  # e-foldings by which Chernoff's bound may exceed delta
 JOINED = 2.0  # e-foldings by which that of all below a cap may exceed the bands' where one line takes it all
-FARTHEST = 1e3  # cap of a window: outputs beyond it have no probability in doubles
+LARGEST_CAP = 1e3  # cap of a window: outputs beyond it have no probability in doubles
 MOST_EDGES = 2e3  # of a window that a cap may stand for
 SHIFTS = np.array(
     [0.03, 0.08, 0.15, 0.25, 0.4, 0.6, 0.85]
 )  # of lines beside the line, over c
-NEXT = 0.9  # log of how far the next band's order may be from where the last ones point
+NEXT_ORDER = (
+    0.9  # log of how far the next band's order may be from where the last ones point
+)
 ENDED = 9.2  # edges beyond the cap at which a window ends
 
 
@@ -66,7 +69,10 @@ class Band:
         self.coarse = []
         self.lows = []
         for (step, _), cap in zip(parts.steps, self.caps):
-            ends = (-REACH - (40.0 if step.backward else 0.0), cap + ENDED * step.edge)
+            ends = (
+                -SUM_REACH - (40.0 if step.backward else 0.0),
+                cap + ENDED * step.edge,
+            )
             self.lows.append(-math.inf if last else lower_cap(step, cap))
             self.coarse.append(_coarse(step, cap, self.lows[-1], ends))
 
@@ -83,14 +89,18 @@ class Band:
         rise = np.full(orders.size, -np.inf)
         for points, (_, count) in zip(self.coarse, self.parts.steps):
             found = points.means(orders)
-            share = np.minimum(found.share, 1.0 - UNIT)
-            ending = np.where(found.last > found.largest - ENDING, found.last, -np.inf)
+            share = np.minimum(found.share, 1.0 - UNIT_ROUNDOFF)
+            ending = np.where(
+                found.last > found.largest - END_DIGITS, found.last, -np.inf
+            )
             rise = np.maximum(rise, ending - found.log_moment + math.log(count))
             whole = whole + count * found.log_moment
             slope = slope + count * found.mean
             kept = kept + count * np.log1p(-share)
             pull = pull + count * share * (found.inside - found.mean) / (1.0 - share)
-        slope[rise + whole - orders * self.epsilon > self.log_delta - ENDING] = np.inf
+        slope[rise + whole - orders * self.epsilon > self.log_delta - END_DIGITS] = (
+            np.inf
+        )
         gone = np.maximum(-np.expm1(kept), 1e-300)
         return whole + np.log(gone), slope + np.exp(kept) / gone * pull, whole
 
@@ -108,8 +118,8 @@ class Band:
                 "log_delta": self.log_delta,
             }
             asked |= {
-                "ending": ENDING,
-                "negligible": NEGLIGIBLE,
+                "ending": END_DIGITS,
+                "negligible": BAND_DIGITS,
                 "start": start,
                 "reach": reach,
             }
@@ -137,7 +147,7 @@ class Band:
             )
             force = c * (slope - self.epsilon) - 1.0 - c / (1.0 + c)
             spent = (force <= 0.0) & (
-                value - c * self.epsilon < self.log_delta - 2.0 * NEGLIGIBLE
+                value - c * self.epsilon < self.log_delta - 2.0 * BAND_DIGITS
             )
             first = 1 + int(np.max(np.flatnonzero(force <= 0.0), initial=-1))
             place = max(first - 1, 0)
@@ -197,7 +207,7 @@ class Band:
 
     def nodes(self, c: float) -> float:
         """About how many nodes the line of all outputs up to the caps takes."""
-        spacing = self.spacing(c, self.log_delta, DIGITS)
+        spacing = self.spacing(c, self.log_delta, LINE_DIGITS)
         each = spacing.digits / sum(count for _, count in self.parts.steps)
         return max(points.height(c, each) for points in self.coarse) / spacing.between
 
@@ -237,18 +247,18 @@ def chosen_bands(parts: Parts, epsilon: float) -> Chosen | None:
     small_count = all(step.replace for step, _ in parts.steps)
     caps = [parts.cap(step) for step, _ in parts.steps]
     if any(
-        not (cap <= FARTHEST and cap < MOST_EDGES * step.edge)
+        not (cap <= LARGEST_CAP and cap < MOST_EDGES * step.edge)
         for (step, _), cap in zip(parts.steps, caps)
     ):
         return None
     for depth in range(MOST_BANDS):
         band = Band(parts, caps, epsilon, max(parts.log_delta, most - WITHIN))
-        tilt, below, ended = band.saddle(start, NEXT if depth > 1 else 3.0)
+        tilt, below, ended = band.saddle(start, NEXT_ORDER if depth > 1 else 3.0)
         if not tilt.order > 0.0:
             return None
         level = most - WITHIN
         last = []
-        negligible = depth > 0 and below.bound < most - WITHIN - NEGLIGIBLE
+        negligible = depth > 0 and below.bound < most - WITHIN - BAND_DIGITS
         if (
             depth
             and not negligible
@@ -259,14 +269,14 @@ def chosen_bands(parts: Parts, epsilon: float) -> Chosen | None:
             last = [(Band(parts, caps, epsilon, joined, last=True), ended.order)]
             level, last = (
                 (joined, last)
-                if last[0][0].nodes(ended.order) < MOST_NODES
+                if last[0][0].nodes(ended.order) < MOST_JOINED_NODES
                 else (level, [])
             )
         if negligible or last:
             counts = [
-                (one, at.order) for one, at in found if at.bound >= level - NEGLIGIBLE
+                (one, at.order) for one, at in found if at.bound >= level - BAND_DIGITS
             ]
-            rest = [one for one in found if one[1].bound < level - NEGLIGIBLE]
+            rest = [one for one in found if one[1].bound < level - BAND_DIGITS]
             return Chosen(
                 counts + last, rest, (band, below) if negligible else None, level
             )

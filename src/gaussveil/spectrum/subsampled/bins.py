@@ -18,7 +18,7 @@ import numpy as np
 import scipy
 
 from gaussveil.errors import ParameterError
-from gaussveil.spectrum.curve import UNIT
+from gaussveil.spectrum.constants import ULP
 from gaussveil.spectrum.gaussian_facts import FAINTER
 from gaussveil.spectrum.mixtures import tail_less
 from gaussveil.spectrum.named_profile import PrivacyProfile, integer, number, store
@@ -32,12 +32,12 @@ LEAST_NOISE = 0.05
 MOST_NOISE = 1e3
 LEAST_SHIFT = 1e-4  # smaller ones are raised to it, or dropped from a lower end
 # of a random allocation's curve, in each direction
-NODES = 400
+ALLOCATION_NODES = 400
 LOWER_NODES = 150
 LITTLE_LEFT = 1e-15  # delta of a random allocation at its last node
-FARTHEST = 60.0  # epsilon of the last node, at most
+LAST_EPSILON = 60.0  # epsilon of the last node, at most
 SURELY = -30.0  # deviations below which a delta is taken for 1
-ROUNDED_UP = 1.0 + 1e-9  # more than roundings of positive sums of closed forms are
+SUMS_ROUNDED_UP = 1.0 + 1e-9  # more than roundings of positive sums of closed forms are
 
 
 class CommonAndOwn(NamedTuple):
@@ -165,10 +165,10 @@ class BinnedAllocation(PrivacyProfile):
         return max((_mixed_lower(bound, epsilon) for bound in self.below), default=0.0)
 
     def _divergence(self, epsilon: Floats) -> Any:
-        levels = np.ravel(epsilon) * (1.0 - 4.0 * UNIT)
-        shift = max(self.known_shift, 1e-300) * (1.0 + 8.0 * UNIT)
+        levels = np.ravel(epsilon) * (1.0 - 4.0 * ULP)
+        shift = max(self.known_shift, 1e-300) * (1.0 + 8.0 * ULP)
         ends = [
-            np.asarray(GaussianPair.mean_shift(shift).delta(levels)) * ROUNDED_UP
+            np.asarray(GaussianPair.mean_shift(shift).delta(levels)) * SUMS_ROUNDED_UP
             + 1e-300
         ]
         for bound in self.above:
@@ -239,7 +239,7 @@ class DiscreteRatio(NamedTuple):
                 )
         return np.asarray(
             (np.clip(deltas, 0.0, 1.0) * (weights * self.masses)).sum(axis=1)
-            * ROUNDED_UP
+            * SUMS_ROUNDED_UP
         )
 
 
@@ -247,7 +247,7 @@ class DiscreteRatio(NamedTuple):
 def _discrete(noise_multiplier: float, bins: int) -> DiscreteRatio:
     """Calls E (R - u)_+ at nodes u >= 1 and puts E (u - R)_+ at nodes u <= 1, joined by chords, as both are convex."""
     law = RandomAllocation(noise_multiplier, bins)
-    up = down = _nodes(law, NODES)
+    up = down = _nodes(law, ALLOCATION_NODES)
     calls = np.array(law.delta(up))
     shares = np.array(law.reversed().delta(down))  # of u: E (1 - R/u)_+
     calls[0] = shares[0] = max(
@@ -270,7 +270,7 @@ def _nodes(law: RandomAllocation, count: int) -> Floats:
     known = float(
         GaussianPair.mean_shift(1.0 / law.noise_multiplier).epsilon(LITTLE_LEFT)
     )
-    ends = min(known, FARTHEST) * np.linspace(1.0, 0.0, 64, endpoint=False)
+    ends = min(known, LAST_EPSILON) * np.linspace(1.0, 0.0, 64, endpoint=False)
     enough = [law.lower(end) <= LITTLE_LEFT for end in ends.tolist()]
     return np.linspace(0.0, float(ends[max(sum(enough) - 1, 0)]), count + 1)
 

@@ -12,10 +12,10 @@ from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.work import check_work
 from gaussveil.typing import Floats
 
-ROUNDED = 2e-13  # relative error of a cell's probability, and of how much a density exceeds the other one there
+CELL_ERROR = 2e-13  # relative error of a cell's probability, and of how much a density exceeds the other one there
 
 
-class Law(NamedTuple):
+class CellProbabilities(NamedTuple):
     """Probabilities of outputs between places, and how much X's exceeds Y's; each to a relative error."""
 
     under_x: Floats
@@ -34,7 +34,7 @@ class Law(NamedTuple):
         size = np.where(
             near, self.scale + self.under_y * np.abs(level), self.under_x + grown
         )
-        return found, 8.0 * ROUNDED * size
+        return found, 8.0 * CELL_ERROR * size
 
 
 def normal_between(edges: Floats) -> Floats:
@@ -80,7 +80,7 @@ def place(step: Step, losses: Floats) -> Floats:
         return np.asarray(np.where(raised > 0.0, found, -np.inf))
 
 
-def law(step: Step, edges: Floats) -> Law:
+def cell_probabilities(step: Step, edges: Floats) -> CellProbabilities:
     """Probabilities of losses between edges, in ascending order."""
     check_work()
     if not step.backward:
@@ -93,11 +93,17 @@ def law(step: Step, edges: Floats) -> Law:
     kept = (1.0 - step.sampling_rate) * plain
     if step.replace:
         other = step.sampling_rate * normal_between(places + shift)
-        return Law(kept + moved, kept + other, moved - other, moved + other)
+        return CellProbabilities(
+            kept + moved, kept + other, moved - other, moved + other
+        )
     both = moved + step.sampling_rate * plain
     if step.backward:
-        return Law(plain, kept + moved, step.sampling_rate * plain - moved, both)
-    return Law(kept + moved, plain, moved - step.sampling_rate * plain, both)
+        return CellProbabilities(
+            plain, kept + moved, step.sampling_rate * plain - moved, both
+        )
+    return CellProbabilities(
+        kept + moved, plain, moved - step.sampling_rate * plain, both
+    )
 
 
 def common_loss(step: Step, interval: float) -> float:
@@ -111,7 +117,9 @@ def common_loss(step: Step, interval: float) -> float:
             low = -math.inf
         else:
             low = found - 0.5 * interval
-        cell = law(step, np.array([low, max(found, least) + 0.5 * interval]))
+        cell = cell_probabilities(
+            step, np.array([low, max(found, least) + 0.5 * interval])
+        )
         if not cell.under_y[0] > 0.0:
             return 0.0
         found = math.log1p(float(cell.excess[0] / cell.under_y[0]))

@@ -7,20 +7,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 from gaussveil.spectrum.subsampled.companions import Companions
-from gaussveil.spectrum.subsampled.step import UNIT, Complexes, Step, Sums
+from gaussveil.spectrum.subsampled.step import Complexes, Step, Sums
 from gaussveil.typing import Floats
 
 ACCURATE = 1e-11  # error of log delta, over 1 + epsilon times its slope, at which nothing else is tried
-PROBES = np.arange(1.0, 5.6, 0.4)  # of u; further up one line is not taken
+LINE_PROBES = np.arange(1.0, 5.6, 0.4)  # of u; further up one line is not taken
 STAYS = 4  # probes at which it stays fallen
 RESOLVED = 5e-12  # of delta, that sums over outputs may lack: 2.4e-12 at most in 17,000 random settings
-RANGES = np.concatenate(
+HEIGHT_RANGES = np.concatenate(
     [[0.0], np.arcsinh(2.0 ** np.arange(3.0, 30.0, 2.0))]
 )  # heights a factor 4 apart
 FALLEN = -36.0  # log of the integrand over its peak at which the contour ends
-NODES = (48, 96, 192, 384, 768, 1536)
-SETTLED = 3e-10  # agreement with half the nodes; halving the spacing squares the error, or better
+NODE_COUNTS = (48, 96, 192, 384, 768, 1536)
+NODES_AGREE = 3e-10  # agreement with half the nodes; halving the spacing squares the error, or better
 NOISY = -22.0  # log of a rounding error, over the peak, that no contour may meet
 LEFT_OUT = 31.0  # -log of the share of delta that windows may leave out
 
@@ -156,8 +157,8 @@ class Nodes(NamedTuple):
             return math.nan, math.nan, math.inf
         size = np.abs(values)
         apart = abs(fine - coarse) / fine
-        settled = apart <= SETTLED and size[-1] <= 1e-11 * fine
-        exact = UNIT * (16.0 + 4.0 * np.abs(exponent))
+        settled = apart <= NODES_AGREE and size[-1] <= 1e-11 * fine
+        exact = UNIT_ROUNDOFF * (16.0 + 4.0 * np.abs(exponent))
         beyond = float(size[-1]) * size.size  # it falls at least as e^-u there
         error = (
             (float(size @ (self.rounding + exact)) + beyond) / fine
@@ -171,7 +172,7 @@ class Nodes(NamedTuple):
             value = math.log(max(rest, 1e-300))
             slope = -slope * (1.0 - rest) / rest
             error = error * (1.0 - rest) / rest
-        error += self.left_out * math.exp(min(-value, 700.0)) + 4.0 * UNIT * (
+        error += self.left_out * math.exp(min(-value, 700.0)) + 4.0 * UNIT_ROUNDOFF * (
             1.0 + abs(peak) + abs(value)
         )
         return value, slope, error if settled else math.inf
@@ -200,10 +201,10 @@ class Contour:
     def cumulant(self, u: Floats, order: Complexes) -> tuple[Complexes, Floats]:
         """K at points of the line, with the bound of its rounding."""
         value, rounding = self.parts.companions.cumulant(order)
-        blocks = np.searchsorted(RANGES, u, side="right") - 1
+        blocks = np.searchsorted(HEIGHT_RANGES, u, side="right") - 1
         for block in np.unique(blocks):
             rows = np.flatnonzero(blocks == block)
-            ends, _ = self.place(RANGES[block : block + 2])
+            ends, _ = self.place(HEIGHT_RANGES[block : block + 2])
             for index, (step, count) in enumerate(self.parts.steps):
                 if (index, block) not in self._sums:
                     self._sums[index, block] = step.sums(
@@ -222,8 +223,8 @@ class Contour:
         """The u at which the integrand has fallen for good; infinite where it does not or where rounding is met."""
         limit = NOISY + math.log1p(abs(self.at.centre * epsilon))
         fell = np.zeros(0, dtype=bool)
-        for start in range(0, PROBES.size, 4):
-            u = PROBES[start : start + 4]
+        for start in range(0, LINE_PROBES.size, 4):
+            u = LINE_PROBES[start : start + 4]
             order, swing = self.place(u)
             value, rounding = self.cumulant(u, order)
             terms = (
@@ -241,15 +242,15 @@ class Contour:
             if np.any(noisy & ~np.logical_or.accumulate(fell)[start:]):
                 break
             if (stays := np.convolve(fell, np.ones(STAYS), "valid") == STAYS).any():
-                return float(PROBES[int(np.argmax(stays))])
+                return float(LINE_PROBES[int(np.argmax(stays))])
         return math.inf
 
     def settle(self, epsilon: float, extent: float) -> Nodes:
         """Nodes up to the extent, doubled until delta at epsilon settles."""
-        step = extent / NODES[0]
-        found = self.nodes(step * np.arange(NODES[0] + 1.0), step)
+        step = extent / NODE_COUNTS[0]
+        found = self.nodes(step * np.arange(NODE_COUNTS[0] + 1.0), step)
         before = math.nan
-        for count in NODES[1:]:
+        for count in NODE_COUNTS[1:]:
             value, _, error = found.log_delta(epsilon)
             if math.isfinite(error) or not np.all(np.isfinite(found.cumulant)):
                 break
@@ -259,10 +260,12 @@ class Contour:
                 - found.order[-1] * epsilon
             )
             open_end = (
-                count > NODES[1] and self.at.centre > 0.0 and last.real > value - 18.0
+                count > NODE_COUNTS[1]
+                and self.at.centre > 0.0
+                and last.real > value - 18.0
             )
             if open_end or (
-                count > NODES[2] and not abs(value - before) < 0.25
+                count > NODE_COUNTS[2] and not abs(value - before) < 0.25
             ):  # digits double with nodes
                 break
             before = value

@@ -10,19 +10,19 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 from gaussveil.spectrum.enclosures.interval import Enclosure
-from gaussveil.spectrum.roots import Look, private_end
+from gaussveil.spectrum.roots import Trial, private_end
 from gaussveil.spectrum.subsampled.band_lines import far_from_root, lines_near
 from gaussveil.spectrum.subsampled.contour import Nodes, Parts
 from gaussveil.spectrum.subsampled.first_guess import (
     saddlepoint_epsilon,
     single_epsilon_guess,
 )
-from gaussveil.spectrum.subsampled.lines import CLOSE, Lines
+from gaussveil.spectrum.subsampled.lines import TRUSTED_CHANGE, Lines
 from gaussveil.spectrum.subsampled.nodes import accurate, nodes_for, one_line
-from gaussveil.spectrum.subsampled.step import UNIT
 
-TOLERANCE = 1e-13
+ROOT_TOLERANCE = 1e-13
 COARSE = 4e-10  # relative error of an epsilon beside which enclosures are asked
 ENCLOSED = 2e-10  # relative width of the interval in which these leave it
 MOST_ENCLOSED = 24  # of these
@@ -61,7 +61,7 @@ class EpsilonSearch:
         if self.nodes is None and self.parts.steps:
             self.nodes = lines = lines_near(self.windowed, self.goal, epsilon)
             epsilon = lines.epsilon
-        tolerance = TOLERANCE * (1.0 - self.goal)
+        tolerance = ROOT_TOLERANCE * (1.0 - self.goal)
         found = private_end(self.look, epsilon, 0.0, largest, tolerance=tolerance)
         if (
             found == 0.0
@@ -78,7 +78,7 @@ class EpsilonSearch:
             evaluations=MOST_ENCLOSED,
         )
 
-    def look(self, epsilon: float) -> Look:
+    def look(self, epsilon: float) -> Trial:
         """By how much log delta may exceed the goal."""
         value, slope, error = self._at(epsilon)
         self.slope = slope
@@ -86,18 +86,18 @@ class EpsilonSearch:
         if not math.isfinite(error):
             bound = self.bound(epsilon) - self.goal
             if bound <= 0.0:
-                return Look(bound)
+                return Trial(bound)
             return self.look_enclosed(epsilon)
         excess = value + error - self.goal
         if -2.0 * error <= excess <= 0.0:
-            return Look(0.0)
-        if abs(excess) < CLOSE:
-            return Look(excess, self._near_root(epsilon - excess / slope))
-        return Look(excess, far_from_root(epsilon, excess, slope))
+            return Trial(0.0)
+        if abs(excess) < TRUSTED_CHANGE:
+            return Trial(excess, self._near_root(epsilon - excess / slope))
+        return Trial(excess, far_from_root(epsilon, excess, slope))
 
-    def look_enclosed(self, epsilon: float) -> Look:
+    def look_enclosed(self, epsilon: float) -> Trial:
         """By how much the upper end of an enclosure exceeds the goal."""
-        return Look(float(self.enclose(epsilon, self.goal).log_upper) - self.goal)
+        return Trial(float(self.enclose(epsilon, self.goal).log_upper) - self.goal)
 
     def _at(self, epsilon: float) -> tuple[float, float, float]:
         """log delta, its slope and its error bound, on the nodes at hand if they serve."""
@@ -118,8 +118,8 @@ class EpsilonSearch:
             if not (math.isfinite(error) and epsilon > 0.0):
                 return epsilon
             excess = value + 1.5 * error - self.goal
-            epsilon = (epsilon - excess / slope) * (1.0 + 2.0 * UNIT)
-            if abs(excess) < 0.1 * TOLERANCE * (1.0 - self.goal) + 0.1 * error:
+            epsilon = (epsilon - excess / slope) * (1.0 + 2.0 * UNIT_ROUNDOFF)
+            if abs(excess) < 0.1 * ROOT_TOLERANCE * (1.0 - self.goal) + 0.1 * error:
                 break
         return epsilon
 

@@ -6,7 +6,7 @@ import math
 
 import scipy
 
-from gaussveil.spectrum.roots import Look, private_end
+from gaussveil.spectrum.roots import Trial, private_end
 from gaussveil.spectrum.subsampled.contour import Parts
 from gaussveil.spectrum.subsampled.step import Step
 
@@ -59,7 +59,7 @@ def saddlepoint_epsilon(parts: Parts, goal: float) -> float:
 def single_epsilon_guess(step: Step, goal: float) -> float:
     """About the epsilon at which log delta of one step is the goal."""
 
-    def look(log_epsilon: float) -> Look:
+    def look(log_epsilon: float) -> Trial:
         epsilon = math.exp(log_epsilon)
         raised = math.expm1(min(epsilon, 700.0)) + step.sampling_rate
         edge = step.place(epsilon)
@@ -67,7 +67,7 @@ def single_epsilon_guess(step: Step, goal: float) -> float:
             scipy.special.log_ndtr(1.0 / step.noise_multiplier - edge)
         )
         rest = math.log(raised) + float(scipy.special.log_ndtr(-edge)) - part
-        return Look(
+        return Trial(
             (part + math.log(-math.expm1(rest)) if rest < 0.0 else -math.inf) - goal
         )
 

@@ -13,7 +13,7 @@ from scipy.special import expit, log_ndtr
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.typing import Floats
 
-CELLS = 1500
+PATH_CELLS = 1500
 UP = 1e-9  # by which logs of bounds in doubles are raised
 STEEPEST = 2.331122  # where (1 - cos th)/th is largest
 PATHS = 0.49 * math.pi * np.geomspace(1e-3, 1.0, 16)  # Im z over sigma
@@ -65,7 +65,7 @@ class Window(NamedTuple):
         return np.asarray(np.minimum(over, np.log1p(strip / self.edge * ratio) + UP))
 
 
-class Cells:
+class LineCells:
     """Upper ends of |e^{base + s L} phi| beside outputs in [low, cut], times a window, at orders of real part c."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Cells:
         self.step = step
         self.cut = cut
         noise = step.noise_multiplier
-        edges = np.linspace(low, cut, CELLS + 1)
+        edges = np.linspace(low, cut, PATH_CELLS + 1)
         here = step.log_density(edges)
         there = step.log_density(-edges)
         one = expit((edges - step.knee) / noise)
@@ -106,11 +106,11 @@ class Cells:
             np.minimum(np.abs(edges[:-1]), np.abs(edges[1:])),
         )
         far = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
-        mass = level - 0.5 * near * near + math.log((cut - low) / CELLS)
+        mass = level - 0.5 * near * near + math.log((cut - low) / PATH_CELLS)
         under = (
             under
             - 0.5 * far * far
-            + math.log((cut - low) / CELLS / math.sqrt(2.0 * math.pi))
+            + math.log((cut - low) / PATH_CELLS / math.sqrt(2.0 * math.pi))
         )
         self.bend, self.window, self.edges = 1.0, window, np.append(edges[0], edges)
         top = 0.0

@@ -8,19 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 from gaussveil.spectrum.subsampled.bands import (
     Spacing,
     Tilt,
 )
-from gaussveil.spectrum.subsampled.step import (
-    UNIT,
-    Complexes,
-)
+from gaussveil.spectrum.subsampled.step import Complexes
 from gaussveil.typing import Floats
 
-BLOCK = 32
-CLOSE = 0.7  # change of log delta over which one set of nodes is trusted
-SETTLED = 3e-8  # relative error with which lines are of use
+BLOCK_NODES = 32
+TRUSTED_CHANGE = 0.7  # change of log delta over which one set of nodes is trusted
+USEFUL_ERROR = 3e-8  # relative error with which lines are of use
 
 
 class Line(NamedTuple):
@@ -54,7 +52,7 @@ class Lines:
         self.log_terms = cumulant - np.log(self.order) - np.log1p(self.order)
         self.starts = np.cumsum([0, *self.sizes[:-1]])
         places = [
-            self.starts + np.maximum(np.array(self.sizes) - back * BLOCK, 0)
+            self.starts + np.maximum(np.array(self.sizes) - back * BLOCK_NODES, 0)
             for back in (2, 1)
         ]
         self.ends = np.ravel(
@@ -74,7 +72,10 @@ class Lines:
 
     def near(self, _: float, slope: float, error: float, epsilon: float) -> bool:
         """Whether lines for this epsilon would not differ."""
-        return math.isfinite(error) and abs(slope * (epsilon - self.epsilon)) < CLOSE
+        return (
+            math.isfinite(error)
+            and abs(slope * (epsilon - self.epsilon)) < TRUSTED_CHANGE
+        )
 
     def log_delta(self, epsilon: float) -> tuple[float, float, float]:
         """log delta, its slope in epsilon, and a bound on its error (infinite where nothing settled)."""
@@ -93,7 +94,7 @@ class Lines:
         falls = np.minimum(
             far[:, 1] / np.maximum(far[:, 0], 1e-300), 0.9
         )  # from block to block, and beyond the last
-        beyond = far[:, 1] * BLOCK * falls / (1.0 - falls)
+        beyond = far[:, 1] * BLOCK_NODES * falls / (1.0 - falls)
         c = self.order.real[self.starts]
         # how far sums are from integrals: by those of |F| on lines beside each
         beside = np.exp(
@@ -107,7 +108,7 @@ class Lines:
             for share in (1.0, 0.5)
         )
         error = float(
-            size @ (self.rounding + UNIT * (16.0 + 4.0 * np.abs(terms)))
+            size @ (self.rounding + UNIT_ROUNDOFF * (16.0 + 4.0 * np.abs(terms)))
             + np.sum(8.0 * far[:, 1] + beyond + missed)
         )
         total = float(fine.sum())
@@ -119,9 +120,13 @@ class Lines:
         )  # Chernoff's, at any epsilon
         left_out = self.left_out + float(np.exp(np.minimum(bounds, 700.0)).sum())
         relative = error / total + left_out * math.exp(min(-value, 700.0))
-        relative += 4.0 * UNIT * (1.0 + abs(peak) + abs(value))
+        relative += 4.0 * UNIT_ROUNDOFF * (1.0 + abs(peak) + abs(value))
         foreseen = bool(
             np.all(apart <= 2.0 * wider + 1e-12 * whole)
         )  # of half the nodes, which should not be worse
         slope = -float((values * self.order).real.sum()) / total
-        return value, slope, relative if foreseen and relative < SETTLED else math.inf
+        return (
+            value,
+            slope,
+            relative if foreseen and relative < USEFUL_ERROR else math.inf,
+        )

@@ -15,6 +15,7 @@ from flint import ctx
 
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum.arguments import epsilon_array, probability_array
+from gaussveil.spectrum.constants import BALL_BITS, UNIT_ROUNDOFF
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
 from gaussveil.spectrum.enclosures.enclosure import exact_terms, precision_lock
 from gaussveil.spectrum.enclosures.interval import (
@@ -27,7 +28,6 @@ from gaussveil.spectrum.enclosures.interval import (
 from gaussveil.spectrum.factors import Factors
 from gaussveil.spectrum.laws.loss_law import law_of
 from gaussveil.spectrum.loss import PrivacyLoss
-from gaussveil.spectrum.named_profile import BALL_BITS
 from gaussveil.spectrum.pair_composition import compose
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.subsampled.ball_single import enclose_single, single_epsilon
@@ -41,7 +41,7 @@ from gaussveil.spectrum.subsampled.epsilon_search import EpsilonSearch
 from gaussveil.spectrum.subsampled.lines import Lines
 from gaussveil.spectrum.subsampled.nodes import accurate, nodes_for, settled
 from gaussveil.spectrum.subsampled.rigorous_ends import RigorousEnds
-from gaussveil.spectrum.subsampled.step import UNIT, Step
+from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.subsampled.stored_step import stored
 from gaussveil.typing import Floats
 
@@ -76,7 +76,9 @@ class SubsampledLoss(PrivacyCurve):
             if step.sampling_rate == 1.0:
                 energy = (4.0 if step.replace else 1.0) / step.noise_multiplier**2
                 losses.append(
-                    PrivacyLoss.from_terms([0.0], [1.0], [energy * (1.0 + 4.0 * UNIT)])
+                    PrivacyLoss.from_terms(
+                        [0.0], [1.0], [energy * (1.0 + 4.0 * UNIT_ROUNDOFF)]
+                    )
                     ** count
                 )
             else:
@@ -134,7 +136,7 @@ class SubsampledLoss(PrivacyCurve):
         if self.gaussian is not None:
             bounds.append(float(self.gaussian.renyi(math.inf)))
         bounds += [law.largest_loss * count for law, count in self.laws]
-        return math.fsum(bounds) * (1.0 + 8.0 * UNIT)
+        return math.fsum(bounds) * (1.0 + 8.0 * UNIT_ROUNDOFF)
 
     def reversed(self) -> SubsampledLoss:
         """X and Y exchanged; itself where that changes nothing."""
@@ -391,4 +393,4 @@ class SubsampledLoss(PrivacyCurve):
             float(law.delta(0.0)) * (1.0 + law.relative_error) * n
             for law, n in self.laws
         )
-        return (math.fsum(parts) + rest) * (1.0 + 16.0 * UNIT)
+        return (math.fsum(parts) + rest) * (1.0 + 16.0 * UNIT_ROUNDOFF)

@@ -8,7 +8,7 @@ import numpy as np
 
 from gaussveil.spectrum.subsampled.band_lines import band_lines, lines_near
 from gaussveil.spectrum.subsampled.bands import (
-    DIGITS,
+    LINE_DIGITS,
 )
 from gaussveil.spectrum.subsampled.contour import (
     ACCURATE,
@@ -17,7 +17,7 @@ from gaussveil.spectrum.subsampled.contour import (
     Parts,
     saddle,
 )
-from gaussveil.spectrum.subsampled.lines import BLOCK, Line, Lines
+from gaussveil.spectrum.subsampled.lines import BLOCK_NODES, Line, Lines
 from gaussveil.spectrum.subsampled.plain_line import MOST_NODES as PLAIN_NODES
 from gaussveil.spectrum.subsampled.plain_line import WholeLine
 
@@ -43,12 +43,12 @@ def plain_line(parts: Parts, epsilon: float, log_delta: float) -> Lines:
     """The line of companions alone; none where it takes too many nodes."""
     band = WholeLine(parts, [], epsilon, log_delta)
     c = band.order()
-    spacing = band.spacing(c, log_delta, DIGITS)
+    spacing = band.spacing(c, log_delta, LINE_DIGITS)
     height = band.height(c, spacing.digits)
     if not (spacing.between > 0.0 and height < PLAIN_NODES * spacing.between):
         return Lines([], math.inf, epsilon)
-    blocks = max(math.ceil(height / (BLOCK * spacing.between)), 2)
-    order = c + 1j * spacing.between * np.arange(float(BLOCK * blocks))
+    blocks = max(math.ceil(height / (BLOCK_NODES * spacing.between)), 2)
+    order = c + 1j * spacing.between * np.arange(float(BLOCK_NODES * blocks))
     return Lines(
         [Line(order, *parts.companions.cumulant(order), spacing)], 0.0, epsilon
     )

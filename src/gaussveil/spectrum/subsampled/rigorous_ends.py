@@ -23,17 +23,19 @@ from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.subsampled.companions import BallCompanions
 from gaussveil.spectrum.subsampled.contour import Parts, saddle
 from gaussveil.spectrum.subsampled.nodes import DEEP, settled
-from gaussveil.spectrum.subsampled.two_sided import MOST_NODES, enclose_on_grid
+from gaussveil.spectrum.subsampled.two_sided import MOST_GRID_NODES, enclose_on_grid
 
-NARROW = 1e-10  # relative width of an enclosure that one line need not share with bands
+NARROW_LINE = (
+    1e-10  # relative width of an enclosure that one line need not share with bands
+)
 LOOSE = (
     1e-6  # relative width of an enclosure beside which a grid's upper end is looked at
 )
 SURELY_ONE = Enclosure(1.0 - 2.0**-52, 1.0, -(2.0**-51), 0.0, proven=False)
-FEWER_NODES = 2**17  # of a grid that is asked for many times
+FEWER_GRID_NODES = 2**17  # of a grid that is asked for many times
 # seconds of work in bands from which on the grid comes first, or is all there is
-LONG = 1.9
-LONGEST = 20.0
+LONG_BANDS = 1.9
+LONGEST_BANDS = 20.0
 
 
 class RigorousEnds:
@@ -65,7 +67,7 @@ class RigorousEnds:
         if self.companions is not None:
             ends = self._in_balls(self.companions, epsilon, log_delta)
         if not ends.relative_width < LOOSE and not self.accompanied:
-            nodes = FEWER_NODES if searched else MOST_NODES
+            nodes = FEWER_GRID_NODES if searched else MOST_GRID_NODES
             on_grid = enclose_on_grid(self.parts.steps, epsilon, log_delta, nodes)
             ends = intersection(ends, on_grid)
         undecided = self.accompanied or float(ends.upper) == 1.0
@@ -82,13 +84,13 @@ class RigorousEnds:
 
         steps = self.parts.steps
         ends = enclose_on_line(steps, companions, epsilon, log_delta) or UNKNOWN
-        if ends.relative_width < NARROW or not steps:
+        if ends.relative_width < NARROW_LINE or not steps:
             return ends
         bands = BandsInBalls(self.parts.windowed(log_delta - 2.0), companions, epsilon)
-        if bands.work > LONG and not self.accompanied:
+        if bands.work > LONG_BANDS and not self.accompanied:
             ends = intersection(ends, enclose_on_grid(steps, epsilon, log_delta))
         loose = not ends.relative_width < LOOSE
-        if bands.work <= LONG or (bands.work <= LONGEST and loose):
+        if bands.work <= LONG_BANDS or (bands.work <= LONGEST_BANDS and loose):
             ends = intersection(ends, bands.enclose() or UNKNOWN)
         return ends
 

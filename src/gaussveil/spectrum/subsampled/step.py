@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
+from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 from gaussveil.spectrum.factors import Factors
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.selection import compiled_steps
@@ -21,21 +22,20 @@ from gaussveil.spectrum.stands_for import StandsFor
 from gaussveil.spectrum.work import check_work
 from gaussveil.typing import Floats
 
-UNIT = 2.0**-53
 SMALLEST_RATE = (
     1e-15  # of a step that the contour takes; rarer ones are left to the grid
 )
-DIGITS = 37.0  # e^-37 is 1e-16
-REACH = 9.5  # standard deviations that are summed
+SUM_DIGITS = 37.0  # e^-37 is 1e-16
+SUM_REACH = 9.5  # standard deviations that are summed
 FAR_KNEE = 8.0
-CELLS = 256  # of the coarse look at a sum
-MOST = 8192  # points of one sum; what would need more is not settled here
-KNOWN = 4.5  # standard deviations by which a density is shifted if its log moment is above what follows
-TILTED = 3.0  # log moments beyond this are summed without subtracting what their integrals are known to be
+LOOK_CELLS = 256  # of the coarse look at a sum
+MOST_SUM_POINTS = 8192  # points of one sum; what would need more is not settled here
+KNOWN_WITHIN = 4.5  # standard deviations by which a density is shifted if its log moment is above what follows
+LARGEST_SUBTRACTED = 3.0  # log moments beyond this are summed without subtracting what their integrals are known to be
 Complexes = Any  # NDArray[np.complex128]
 
 
-class Moments(NamedTuple):
+class StepMoments(NamedTuple):
     """log M at each order, and its rounding error."""
 
     log_moment: Complexes
@@ -168,11 +168,13 @@ class Step(StandsFor):
             weight = 1.0 + order
         if weight < 0.0 and not self.replace:  # log-concave, with variance at most 1
             mode = self._mode(weight)
-            return self._with_known(mode - REACH, mode + REACH)
+            return self._with_known(mode - SUM_REACH, mode + SUM_REACH)
         far = max(weight, abs(order)) / self.noise_multiplier
-        far += math.sqrt(max(far * far - 2.0 * far * min(self.knee, 0.0), 0.0)) + REACH
-        far = min(far, cap + REACH)
-        z = np.linspace(-far if self.replace else -REACH, far, CELLS + 1)
+        far += (
+            math.sqrt(max(far * far - 2.0 * far * min(self.knee, 0.0), 0.0)) + SUM_REACH
+        )
+        far = min(far, cap + SUM_REACH)
+        z = np.linspace(-far if self.replace else -SUM_REACH, far, LOOK_CELLS + 1)
         first, second = self.logs(z)
         return self._with_known(
             *_inside(z, order * (first - second) + first + self._log_weight(z, cap))
@@ -180,12 +182,12 @@ class Step(StandsFor):
 
     def _with_known(self, low: float, high: float) -> tuple[float, float]:
         """An interval that holds all of both densities where the tilted one is near: their integrals are subtracted."""
-        far = REACH + 1.0 / self.noise_multiplier
+        far = SUM_REACH + 1.0 / self.noise_multiplier
         if self.replace:  # near though narrow
             return min(low, -far), max(high, far)
-        return min(low, -REACH) if low < KNOWN - REACH else low, max(
+        return min(low, -SUM_REACH) if low < KNOWN_WITHIN - SUM_REACH else low, max(
             high, far
-        ) if high > REACH - KNOWN else high
+        ) if high > SUM_REACH - KNOWN_WITHIN else high
 
     def _mode(self, weight: float) -> float:
         """The z with z = weight A'(z), for a negative weight."""
@@ -203,7 +205,7 @@ class Step(StandsFor):
     ) -> tuple[float, float, float]:
         """K(s) = log M(s), K'(s), K''(s) at a real order."""
         found = self.compiled(
-            "tilted", np.zeros((0, 0)), 1, 3, cap, order=order, digits=DIGITS
+            "tilted", np.zeros((0, 0)), 1, 3, cap, order=order, digits=SUM_DIGITS
         )
         if found is not None:
             return float(found[0, 0]), float(found[1, 0]), float(found[2, 0])
@@ -219,7 +221,7 @@ class Step(StandsFor):
         top = float(np.max(exponent + log_weight))
         tilted = np.exp(exponent + log_weight - top)
         total = float(tilted.sum())
-        if top > TILTED:
+        if top > LARGEST_SUBTRACTED:
             log_moment = top + math.log(total)
         else:
             excess = (
@@ -266,15 +268,15 @@ class Step(StandsFor):
         A strip of half-width d about the real axis costs e^(d^2/2) of the density and e^(d^2/(2 w^2)) of the window's
         edge and, as |Im A| <= turn there, e^(height turn).
         """
-        bend = 1.0 + (self.edge**-2 if cap < top + REACH else 0.0)
+        bend = 1.0 + (self.edge**-2 if cap < top + SUM_REACH else 0.0)
         strip = min(
-            math.pi * 0.95 * self.noise_multiplier, math.sqrt(2.0 * DIGITS / bend)
+            math.pi * 0.95 * self.noise_multiplier, math.sqrt(2.0 * SUM_DIGITS / bend)
         )
         turn = strip / self.noise_multiplier
         turn *= min(
             1.0, 2.0 * math.exp(min((top - self.knee) / self.noise_multiplier, 0.0))
         )
-        digits = DIGITS + math.log(count)
+        digits = SUM_DIGITS + math.log(count)
         return (
             2.0
             * math.pi
@@ -288,7 +290,7 @@ class Step(StandsFor):
         low = min(end[0] for end in ends)
         high = max(end[1] for end in ends)
         spacing = self.spacing(float(orders.imag.max()), high, count, cap)
-        if not (high - low) < MOST * spacing:
+        if not (high - low) < MOST_SUM_POINTS * spacing:
             return None
         z = low + spacing * np.arange(math.ceil((high - low) / spacing))
         return Sums(
@@ -304,13 +306,13 @@ class Sums(NamedTuple):
     second: Floats
     log_weight: Floats
 
-    def moments(self, orders: Complexes) -> Moments:
+    def moments(self, orders: Complexes) -> StepMoments:
         """log M at each order."""
         first = self.first
         second = self.second
         exponent = orders[:, None] * (first - second) + first
         top = float(np.max((exponent + self.log_weight).real))
-        if top > TILTED:
+        if top > LARGEST_SUBTRACTED:
             parts = np.exp(exponent + (self.log_weight - top))
             known = 0.0
             scale = top
@@ -328,7 +330,7 @@ class Sums(NamedTuple):
         ) + np.abs(first)
         rounding = (
             4.0
-            * UNIT
+            * UNIT_ROUNDOFF
             * ((size + known * np.exp(self.log_weight.real)) * far + size).sum(axis=1)
         )
         lost = ~(
@@ -339,14 +341,14 @@ class Sums(NamedTuple):
             found = log_one_plus(total)
         else:
             found = np.log(total)
-        return Moments(
+        return StepMoments(
             found + scale, np.where(lost, 4.0, rounding / np.abs(total + known))
         )
 
 
 def _inside(x: Floats, size: Floats) -> tuple[float, float]:
     """The interval that holds every x at which the size, a logarithm, is not negligible."""
-    inside = np.flatnonzero(size >= size.max() - 0.5 * REACH * REACH)
+    inside = np.flatnonzero(size >= size.max() - 0.5 * SUM_REACH * SUM_REACH)
     return float(x[max(inside[0] - 1, 0)]), float(x[min(inside[-1] + 1, x.size - 1)])
 
 

@@ -22,9 +22,11 @@ from gaussveil.spectrum.subsampled.companions import BallCompanions
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.typing import Floats
 
-FARTHEST = 12.0  # outputs that cells reach to
-NUMBER = 4096
-ROUNDED = 2.0**-40  # relative rounding of the sum over cells, of exponents of size 1
+CELLS_REACH = 12.0  # outputs that cells reach to
+TAIL_CELLS = 4096
+SUM_ROUNDING = (
+    2.0**-40
+)  # relative rounding of the sum over cells, of exponents of size 1
 LOG_ORDERS = (-16.0, 24.0)
 
 
@@ -38,7 +40,7 @@ class Falling(NamedTuple):
         """An upper end of log E e^{order L}."""
         exponent = order * self.largest_loss
         grown = np.expm1(exponent)
-        rounding = ROUNDED * float(
+        rounding = SUM_ROUNDING * float(
             self.probability @ (np.abs(grown) * (1.0 + np.abs(exponent)))
         )
         excess = (
@@ -56,7 +58,7 @@ class Falling(NamedTuple):
 @lru_cache(maxsize=64)
 def falling(step: Step) -> Falling:
     """The cells of a step with X and Y exchanged."""
-    edges = np.linspace(-FARTHEST, FARTHEST, NUMBER + 1)
+    edges = np.linspace(-CELLS_REACH, CELLS_REACH, TAIL_CELLS + 1)
     below = scipy.special.ndtr(-np.abs(edges))
     within = np.where(edges[1:] <= 0.0, below[1:] - below[:-1], below[:-1] - below[1:])
     middle = edges[:-1] * edges[1:] < 0.0

@@ -12,7 +12,9 @@ from gaussveil.spectrum.work import check_work
 
 PAIRED = 140  # bits up to which pairs of doubles will do
 TINY = 1e-290  # beside it nothing leaves the range of doubles
-TURNS = 24  # after which turned weights are computed anew: rectangles grow by each turn
+FRESH_AFTER = (
+    24  # after which turned weights are computed anew: rectangles grow by each turn
+)
 
 
 def turned_sums(
@@ -29,7 +31,7 @@ def turned_sums(
     found = []
     turned = list(weights)
     for n in range(nodes + 1):
-        if n % TURNS == 0:
+        if n % FRESH_AFTER == 0:
             check_work()
             turned = [
                 weight * (n * exponent).exp()

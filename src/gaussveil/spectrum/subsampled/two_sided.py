@@ -19,31 +19,31 @@ import scipy
 from gaussveil.errors import NumericalError
 from gaussveil.spectrum.discrete.masses import LossMasses
 from gaussveil.spectrum.discrete.tilted_convolution import (
-    Parts,
+    CountedMasses,
     moments,
     tilted_convolution,
 )
 from gaussveil.spectrum.enclosures.interval import UNKNOWN, Enclosure
 from gaussveil.spectrum.roots import lowest
 from gaussveil.spectrum.subsampled.cell_probabilities import (
-    ROUNDED,
-    Law,
+    CELL_ERROR,
+    CellProbabilities,
+    cell_probabilities,
     common_loss,
-    law,
     lowest_loss,
 )
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.typing import Floats
 
-SKETCH = 2048  # cells of a first look
-MOST_NODES = 2**20
+SKETCH_CELLS = 2048  # cells of a first look
+MOST_GRID_NODES = 2**20
 ACCURACY = 1e-10  # of delta, relative: cells need not be narrower than that takes
-LARGEST = 600.0  # loss of one step
-FARTHEST = 38.0  # outputs beyond have no probability in doubles
-NEGLIGIBLE = 23.0  # e-foldings below delta
+LARGEST_STEP_LOSS = 600.0  # loss of one step
+LAST_OUTPUT = 38.0  # outputs beyond have no probability in doubles
+GRID_DIGITS = 23.0  # e-foldings below delta
 
 
-class Cells(NamedTuple):
+class GridMasses(NamedTuple):
     """Masses under X of losses up to a cut, less an offset, and lower and upper ends of what lies beyond the cut."""
 
     masses: LossMasses
@@ -54,22 +54,22 @@ class Cells(NamedTuple):
 def _tails(step: Step, cut: float) -> tuple[tuple[float, float], tuple[float, float]]:
     if cut >= step.largest_loss:
         return (0.0, 0.0), (0.0, 0.0)
-    found = law(step, np.array([cut, math.inf]))
+    found = cell_probabilities(step, np.array([cut, math.inf]))
     under_x = float(found.under_x[0])
     under_y = float(found.under_y[0])
-    return (under_x * (1 - ROUNDED), under_x * (1 + ROUNDED)), (
-        under_y * (1 - ROUNDED),
-        under_y * (1 + ROUNDED),
+    return (under_x * (1 - CELL_ERROR), under_x * (1 + CELL_ERROR)), (
+        under_y * (1 - CELL_ERROR),
+        under_y * (1 + CELL_ERROR),
     )
 
 
 def raised(
     step: Step, interval: float, first: int, last: int, offset: float = 0.0
-) -> Cells:
+) -> GridMasses:
     """Masses on nodes first..last that dominate the step's losses up to the last node."""
     nodes: Floats = interval * np.arange(float(first), float(last + 1)) + offset
-    found = law(step, np.append(-math.inf, nodes))
-    inner = Law(*(column[1:] for column in found))
+    found = cell_probabilities(step, np.append(-math.inf, nodes))
+    inner = CellProbabilities(*(column[1:] for column in found))
     below = float(found.under_y[0])
     under_y = inner.under_y
     with np.errstate(all="ignore"):
@@ -78,15 +78,15 @@ def raised(
     share = np.clip(np.where(under_y > 0.0, share, 1.0), 0.0, 1.0)
     mass = np.append(below, under_y * share)
     mass[:-1] += under_y * (1.0 - share)
-    mass *= np.exp(nodes) * ((1.0 + ROUNDED) * (1.0 + 2.0**-49))
-    return Cells(
+    mass *= np.exp(nodes) * ((1.0 + CELL_ERROR) * (1.0 + 2.0**-49))
+    return GridMasses(
         LossMasses(interval, first, mass, 0.0), *_tails(step, float(nodes[-1]))
     )
 
 
 def lowered(
     step: Step, interval: float, first: int, last: int, offset: float = 0.0
-) -> Cells:
+) -> GridMasses:
     """Masses on nodes first..last that the step's losses up to one and a half intervals beyond the last dominate.
 
     A mean above its node draws mass up from the node before, one below it draws mass down from the next; where there is
@@ -96,8 +96,8 @@ def lowered(
     edges = np.append(nodes - 0.5 * interval, nodes[-1] + 1.5 * interval)
     if lowest_loss(step) > nodes[0]:
         edges[0] = -math.inf
-    found = law(step, edges)
-    under_y = found.under_y * (1.0 - ROUNDED)
+    found = cell_probabilities(step, edges)
+    under_y = found.under_y * (1.0 - CELL_ERROR)
     lift, error = found.lift(nodes)
     lift -= error
     gap = math.expm1(interval) * np.exp(nodes)  # of W, from a node to the next
@@ -110,7 +110,7 @@ def lowered(
     mass[1:] += up - down[:-1]
     mass[:-1] += (under_y - stays)[1:] - up
     mass = np.maximum(mass, 0.0) * np.exp(nodes) * (1.0 - 2.0**-49)
-    return Cells(
+    return GridMasses(
         LossMasses(interval, first, mass, 0.0), *_tails(step, float(edges[-1]))
     )
 
@@ -127,7 +127,7 @@ def _kept(under_y: Floats, down: Floats) -> Floats:
     return np.where(down > 0.0, 0.0, 1.0)
 
 
-class Plan(NamedTuple):
+class GridPlan(NamedTuple):
     """Tilt, ends of the window of sums, interval, and the span of each step's losses."""
 
     order: float
@@ -140,12 +140,12 @@ class Plan(NamedTuple):
     @staticmethod
     def of(
         steps: Sequence[tuple[Step, int]], epsilon: float, log_delta: float, most: int
-    ) -> Plan:
+    ) -> GridPlan:
         """Chosen from a sketch; any choice is sound, a good one is tight."""
         uses = sum(count for _, count in steps)
         least = math.fsum(count * lowest_loss(step) for step, count in steps)
         reach = min(
-            math.sqrt(2.0 * (NEGLIGIBLE + math.log(uses) - log_delta)), FARTHEST
+            math.sqrt(2.0 * (GRID_DIGITS + math.log(uses) - log_delta)), LAST_OUTPUT
         )
         spans = []
         sure = True
@@ -156,7 +156,7 @@ class Plan(NamedTuple):
                 step.log_density(-ends) if step.replace else 0.0
             )
             low, high = (-losses[1], -step.floor) if step.backward else losses
-            low = max(low, lowest_loss(step), -LARGEST)
+            low = max(low, lowest_loss(step), -LARGEST_STEP_LOSS)
             if least > -math.inf:
                 enough = (epsilon - least + lowest_loss(step)) * (1.0 + 1e-12)
             else:
@@ -166,12 +166,17 @@ class Plan(NamedTuple):
                 (float(low), float(min(high, enough)) if enough > low else float(high))
             )
         widest = max(high - low for low, high in spans)
-        if max(high for _, high in spans) > LARGEST:
+        if max(high for _, high in spans) > LARGEST_STEP_LOSS:
             raise NumericalError(
-                f"a single step's loss may exceed {LARGEST}, which no grid holds: add noise."
+                f"a single step's loss may exceed {LARGEST_STEP_LOSS}, which no grid holds: add noise."
             )
         sketch = [
-            (raised(step, widest / SKETCH, *_nodes(span, widest / SKETCH)).masses, n)
+            (
+                raised(
+                    step, widest / SKETCH_CELLS, *_nodes(span, widest / SKETCH_CELLS)
+                ).masses,
+                n,
+            )
             for (step, n), span in zip(steps, spans)
         ]
 
@@ -187,15 +192,17 @@ class Plan(NamedTuple):
             lowest(bound, math.log(1e-3 / widest), math.log(1e5 / widest), xtol=0.02)
         )
         higher = order * np.geomspace(1.05, 30.0, 30)
-        level = NEGLIGIBLE - log_delta - order * epsilon
+        level = GRID_DIGITS - log_delta - order * epsilon
         top = min(
             (moments(sketch, float(c))[0] + level) / (float(c) - order) for c in higher
         )
-        top = max(top, epsilon + widest / SKETCH)
-        bottom = epsilon - (NEGLIGIBLE + 10.0 - log_delta) / order
+        top = max(top, epsilon + widest / SKETCH_CELLS)
+        bottom = epsilon - (GRID_DIGITS + 10.0 - log_delta) / order
         interval = math.sqrt(8.0 * ACCURACY / uses) / order
-        interval = max(min(interval, widest / SKETCH), max(top - bottom, widest) / most)
-        return Plan(order, bottom, top, interval, spans, sure)
+        interval = max(
+            min(interval, widest / SKETCH_CELLS), max(top - bottom, widest) / most
+        )
+        return GridPlan(order, bottom, top, interval, spans, sure)
 
 
 def _nodes(
@@ -211,13 +218,13 @@ def enclose_on_grid(
     steps: Sequence[tuple[Step, int]],
     epsilon: float,
     log_delta: float,
-    most_nodes: int = MOST_NODES,
+    most_nodes: int = MOST_GRID_NODES,
 ) -> Enclosure:
     """Ends of delta, which is about e^log_delta; roundings are charged, doubles of the normal law trusted to 1e-13."""
     if not steps:
         return UNKNOWN
     with np.errstate(all="ignore"):
-        plan = Plan.of(steps, epsilon, max(log_delta, -700.0), most_nodes)
+        plan = GridPlan.of(steps, epsilon, max(log_delta, -700.0), most_nodes)
         ends = []
         offsets = [common_loss(step, plan.interval) for step, _ in steps]
         moved = epsilon - math.fsum(
@@ -283,7 +290,7 @@ def _any(probabilities: Sequence[tuple[float, int]], sign: int) -> float:
 
 
 def _within(
-    parts: Parts, epsilon: float, moved: float, plan: Plan, side: float
+    parts: CountedMasses, epsilon: float, moved: float, plan: GridPlan, side: float
 ) -> float:
     """An end of E (1 - e^(epsilon - sum))_+ of the masses; epsilon and their sum are moved by the offsets."""
     interval = plan.interval

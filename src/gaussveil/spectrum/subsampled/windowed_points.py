@@ -10,11 +10,11 @@ import numpy as np
 import scipy
 
 from gaussveil.spectrum.selection import compiled_steps
-from gaussveil.spectrum.subsampled.step import REACH, Step
+from gaussveil.spectrum.subsampled.step import SUM_REACH, Step
 from gaussveil.typing import Floats
 
-ENDING = 36.0  # the same for what is not charged: sums over outputs, and outputs beyond a window's end
-STRIPS = np.array([0.06, 0.15, 0.3, 0.5, 0.75, 0.98])
+END_DIGITS = 36.0  # the same for what is not charged: sums over outputs, and outputs beyond a window's end
+POINT_STRIPS = np.array([0.06, 0.15, 0.3, 0.5, 0.75, 0.98])
 
 
 def windows(z: Floats, cap: float, low: float, step: Step) -> tuple[Floats, Floats]:
@@ -110,12 +110,14 @@ class Points:
         excess, first, last = self._counting(order)
         strips, turned, window = self._turned
         cost = np.max((excess + height * turned)[:, first : last + 1], axis=1) + window
-        return float(np.max(2.0 * math.pi * strips / (ENDING + math.log(count) + cost)))
+        return float(
+            np.max(2.0 * math.pi * strips / (END_DIGITS + math.log(count) + cost))
+        )
 
     @cached_property
     def _turned(self) -> tuple[Floats, Floats, Floats]:
         """Distances from the real outputs, |Im L| there, and the log of what density and window grow by."""
-        strips = STRIPS * min(
+        strips = POINT_STRIPS * min(
             0.5 * math.pi * self.step.noise_multiplier, 4.0
         )  # |Im L| grows up to there
         turn = strips[:, None] / self.step.noise_multiplier
@@ -156,7 +158,7 @@ class Points:
             self.base + order * self.loss + part for part in (self.whole, self.inside)
         ]
         excess = np.maximum(*(size - size.max() for size in sizes))
-        places = np.flatnonzero(excess >= -0.5 * REACH * REACH)
+        places = np.flatnonzero(excess >= -0.5 * SUM_REACH * SUM_REACH)
         return (
             excess,
             max(int(places[0]) - 1, 0),
