@@ -14,7 +14,7 @@ from gaussveil.spectrum.terms import Terms
 from .builds import CountedLibrary
 from .test_builds import answers
 
-ENTRIES = {"integrals", "moments", "reductions", "hyperbola", "diagonalisers"}
+ENTRIES = {"integrals", "moments", "reductions", "hyperbola", "diagonalisers", "turns"}
 ENTRIES |= {"turned", "twice_turned", "points", "means", "tilted", "line", "saddle"}
 
 
@@ -25,13 +25,13 @@ def odd_sizes() -> None:
         roots = rng.normal(size=(2, rows, size, size + 2))
         cov_x, cov_y = roots @ roots.swapaxes(-1, -2)
         mean = rng.normal(size=(rows, size))
-        gap, _, energy, _ = cpu.reduce_rows(mean, cov_x, np.zeros_like(mean), cov_y)
+        gap, _, energy, *_ = cpu.reduce_rows(mean, cov_x, np.zeros_like(mean), cov_y)
         terms = Terms.from_gaps(gap, np.ones_like(gap), energy**2)
         cpu.log_hockey_stick(terms, np.linspace(0.0, 3.0, rows))
         cpu.moments(terms, np.full(rows, 0.5), 1)
-        cpu.diagonalise(
-            mean, cov_x, np.zeros_like(mean), cov_y, np.ones((rows, size)), np.linalg.inv(roots[1, :, :, :size])
-        )
+        first, low = np.linalg.inv(roots[1, :, :, :size]), np.zeros((rows, size, size))
+        cpu.turn(cov_x, low, first, low)
+        cpu.diagonalise(mean, cov_x, np.zeros_like(mean), cov_y, np.ones((rows, size)), first, low)
     for size, count in product((1, 31, 32, 33, 200), (1, 31, 33, 290)):
         cpu.step_sums("turned", rng.random((3, size)), count, 4, first=3)
         cpu.step_sums("twice_turned", rng.random((8, size)), count, 8)

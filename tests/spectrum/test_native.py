@@ -68,7 +68,7 @@ def test_a_library_from_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatc
 def test_jobs_lie_in_memory_as_c_lays_them_out(tmp_path: Path) -> None:
     """Every field of every job has the place and the size that the compiler gives to the field of that name."""
     jobs = [value for value in vars(source).values() if isinstance(value, type) and issubclass(value, ctypes.Structure)]
-    assert len(jobs) == 6
+    assert len(jobs) == 7
     asked = ['#define REVISION "layout"', f'#include "{source.FOLDER / "kernel.c"}"', "#include <stdio.h>"]
     asked += ["#include <stddef.h>", "int main(void) {"]
     wanted = []

@@ -8,7 +8,11 @@ from collections.abc import Sequence
 from gaussveil.spectrum import enclosures
 from gaussveil.spectrum.arguments import float_array
 from gaussveil.spectrum.enclosures.exact import ExactMatrices, ExactSource
-from gaussveil.spectrum.selection import array_namespace
+from gaussveil.spectrum.selection import (
+    array_namespace,
+    put_rows,
+    where,
+)
 from gaussveil.spectrum.terms import Terms
 from gaussveil.typing import Array
 
@@ -69,3 +73,21 @@ def dominated(
         for column in zip(*(piece.columns() for piece in pieces))
     )
     return Terms(*columns), total
+
+
+def sharper_rows(source: ExactSource, terms: Terms, doubtful: Array) -> Terms:
+    """The terms of a batch of pairs, where `doubtful` holds from reductions with more digits than doubles have."""
+    batch = terms.batch_shape
+    flat = terms.flat(batch)
+    rows = where(array_namespace(doubtful).reshape(doubtful, (-1,)))
+    found = enclosures.sharper(source, batch, [int(row) for row in rows])
+    columns = [float_array("terms", column, flat.variance_gap) for column in found]
+    merged = (
+        put_rows(old, rows, new)
+        for old, new in zip((flat.variance_gap, flat.log_ratio, flat.energy), columns)
+    )
+    xp = array_namespace(flat.variance_gap)
+    gap, log_ratio, energy = (
+        xp.reshape(column, terms.variance_gap.shape) for column in merged
+    )
+    return Terms(gap, log_ratio, terms.multiplicity, energy)

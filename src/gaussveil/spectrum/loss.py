@@ -131,7 +131,7 @@ class PrivacyLoss(GaussianFacts):
         """The hockey-stick divergence of X from Y: the smallest delta at epsilon in this direction.
 
         With a relative error below 1e-9 of reduced terms; of d-dimensional matrices below that plus 3e-15 d times their
-        condition number (docs/math/spectrum has the worst by regime).
+        condition number, at most 1e-6 (docs/math/spectrum has the worst by regime).
         """
         log_delta = self._hockey_stick(epsilon)
         return _plain(array_namespace(log_delta).exp(log_delta))

@@ -6,11 +6,16 @@ from typing import Any
 
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.spectrum.arguments import float_array, require_finite
+from gaussveil.spectrum.dominated import sharper_rows
 from gaussveil.spectrum.enclosures.exact import ExactSource, ExactTerms
 from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.spectrum.reduction import exact_matrices, reduce_pair
 from gaussveil.spectrum.selection import array_namespace
 from gaussveil.spectrum.terms import Terms, energy_of
+
+LARGEST_ERROR = (
+    1e-6  # of a delta, relative: a reduction that may err by more is replaced
+)
 
 
 class GaussianPair(PrivacyLoss):
@@ -26,16 +31,38 @@ class GaussianPair(PrivacyLoss):
     0.126937
     """
 
+    _reduced: Terms
+
     def __init__(self, mean_x: Any, cov_x: Any, mean_y: Any, cov_y: Any) -> None:
         exact = exact_matrices(mean_x, cov_x, mean_y, cov_y)
-        gap, log_ratio, mean_gap = reduce_pair(exact)
+        gap, log_ratio, mean_gap, error = reduce_pair(exact)
         xp = array_namespace(gap)
         ones = xp.ones(gap.shape[-1:], dtype=gap.dtype, device=gap.device)
         if gap.ndim != 1:
             ones = xp.broadcast_to(ones, gap.shape)
+        doubtful = ~(error <= LARGEST_ERROR)  # NaN is doubtful too
+        self._doubtful = doubtful if bool(xp.any(doubtful)) else None
         super().__init__(
             Terms(gap, log_ratio, ones, energy_of(mean_gap)), [ExactSource(exact)]
         )
+
+    @property
+    def _terms(self) -> Terms:
+        """The reduced terms; those that doubles may have lost are made anew when first asked for."""
+        if self._doubtful is not None:
+            found = sharper_rows(self._sources[0], self._reduced, self._doubtful)
+            self._reduced = found.read_only()
+            self._doubtful = None
+        return self._reduced
+
+    @_terms.setter
+    def _terms(self, terms: Terms) -> None:
+        self._reduced = terms
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """Shape of the batch; () for a single pair."""
+        return self._reduced.batch_shape
 
     @classmethod
     def from_reduced(cls, variance_gap: Any, mean_gap: Any) -> PrivacyLoss:

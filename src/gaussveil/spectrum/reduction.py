@@ -41,6 +41,7 @@ CPU_ELEMENTS = (
     1 << 17
 )  # matrix elements reduced at once: what a cache holds, or what fills a device
 DEVICE_ELEMENTS = 1 << 23
+STRAINED = 3e-15  # error of a reduction in doubles, of a delta, per unit of its strain
 LARGEST_INPUT = 1e150  # mean gaps and deviations beyond it are refused: their squares leave the range of doubles
 
 
@@ -66,10 +67,10 @@ def exact_matrices(mean_x: Any, cov_x: Any, mean_y: Any, cov_y: Any) -> ExactMat
 
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is refused below
-def reduce_pair(pair: ExactMatrices) -> tuple[Array, Array, Array]:
+def reduce_pair(pair: ExactMatrices) -> tuple[Array, Array, Array, Array]:
     """Variance gaps, logs of variance ratios, and mean gaps of (N(mean_x, cov_x), N(mean_y, cov_y)).
 
-    Leading axes are a batch.
+    Leading axes are a batch. Last comes for each pair a bound on the relative error that this makes in a delta.
     """
     xp = array_namespace(pair.cov_x)
     dimension = int(pair.cov_x.shape[-1])
@@ -109,8 +110,10 @@ def reduce_pair(pair: ExactMatrices) -> tuple[Array, Array, Array]:
         if len(pieces) == 1
         else [xp.concat(list(part)) for part in zip(*pieces)]
     )
+    *columns, strain = whole
     gap, log_ratio, mean_gap = (
-        xp.reshape(part, (*batch, dimension)) if batch else part[0, :] for part in whole
+        xp.reshape(part, (*batch, dimension)) if batch else part[0, :]
+        for part in columns
     )
     if not every(
         xp.abs(gap) / LARGEST_INPUT + xp.abs(log_ratio) + xp.abs(mean_gap)
@@ -119,7 +122,10 @@ def reduce_pair(pair: ExactMatrices) -> tuple[Array, Array, Array]:
         raise NumericalError(
             "The two Gaussians are so far apart, measured in cov_y, that doubles cannot hold it: delta is near 1."
         )
-    return gap, log_ratio, mean_gap
+    # cov_x is at most so much worse conditioned as its variances, seen from cov_y, are apart
+    apart = xp.max(log_ratio, axis=-1) - xp.min(log_ratio, axis=-1)
+    error = STRAINED * xp.reshape(strain, batch) * xp.exp(apart)
+    return gap, log_ratio, mean_gap, error
 
 
 def _require_one_dimension(arrays: dict[str, Array]) -> None:
@@ -140,7 +146,7 @@ def _require_one_dimension(arrays: dict[str, Array]) -> None:
         )
 
 
-def _reduce_piece(first_row: int, *arrays: Array) -> tuple[Array, Array, Array]:
+def _reduce_piece(first_row: int, *arrays: Array) -> tuple[Array, ...]:
     """A piece of the batch: compiled where that is at hand, all rows or the rest by the array library."""
     xp = array_namespace(arrays[1])
     compiled = compiled_reduction(arrays[1])
@@ -160,8 +166,8 @@ def _reduce_piece(first_row: int, *arrays: Array) -> tuple[Array, Array, Array]:
 
 def _reduce_rows(
     places: Array, mean_x: Array, cov_x: Array, mean_y: Array, cov_y: Array
-) -> tuple[Array, Array, Array]:
-    """The reduction of a flat batch whose rows have the given places in the whole."""
+) -> tuple[Array, Array, Array, Array]:
+    """The reduction of a flat batch whose rows have the given places in the whole, and how strained it is."""
     xp = array_namespace(cov_y)
     dimension = cov_y.shape[-1]
     scale = _power_of_two_scale(cov_y, places)
@@ -172,6 +178,7 @@ def _reduce_rows(
     factor_y = _cholesky("cov_y", cov_y, places)
     shift = ((mean_x - mean_y) * scale)[:, :, None]
     whitened = xp.linalg.solve(factor_y, xp.concat([cov_y - cov_x, shift], axis=-1))
+    strain = _strain(cov_y, factor_y)
     difference = xp.linalg.solve(
         factor_y, xp.matrix_transpose(whitened[:, :, :dimension])
     )
@@ -193,7 +200,15 @@ def _reduce_rows(
         mean_gap = put_rows(
             mean_gap, wide, _rounded_away((xp.matrix_transpose(left) @ shifts)[:, :, 0])
         )
-    return gap, log_ratio, mean_gap
+    return gap, log_ratio, mean_gap, strain
+
+
+def _strain(cov: Array, factor: Array) -> Array:
+    """The trace of each matrix times that of its inverse: at least its condition number."""
+    xp = array_namespace(cov)
+    trace = xp.sum(xp.linalg.diagonal(cov), axis=-1)
+    inverse = xp.linalg.inv(factor)
+    return trace * xp.sum(inverse * inverse, axis=(-2, -1))
 
 
 def _rounded_away(values: Array) -> Array:

@@ -6,6 +6,7 @@ A source is either a list of reduced terms, or two means and two covariances, al
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -54,6 +55,23 @@ class BallSpectrum:
     def whitened_energy(self) -> arb:
         """Upper bound on the squared length of the mean gap where Y is truly standard: b'M2^-1 b."""
         return self.energy / (1 - self.residual_gram)
+
+    @property
+    def stray(self) -> float:
+        """How far covariances may be from those of the terms, as a share of each variance; infinite if unknown."""
+        narrowest = min((1 - term.gap for term in self.terms), key=float).lower()
+        rest = self.residual_gram + self.residual_gap
+        rest += max((term.gap.rad() for term in self.terms), key=float)
+        share = float((rest / narrowest).abs_upper())
+        return share if narrowest > 0 and math.isfinite(share) else math.inf
+
+    def in_doubles(self) -> list[list[float]]:
+        """Gaps, logs of variance ratios and energies of the terms, in ascending order of the gaps."""
+        found = sorted(
+            (float(gap), float((1 - gap).log()), float(energy))
+            for gap, _, energy in self.terms
+        )
+        return [list(column) for column in zip(*found)]
 
     def exponent(self, s: acb) -> acb:
         """K at a complex order."""

@@ -47,6 +47,8 @@ from gaussveil.spectrum.enclosures.matrix_reduction import (
 NEARLY_SINGULAR = "The covariances are too close to singular to be enclosed; check that they are positive definite."
 PRECISIONS = (128, 192, 320, 640, 1280, 2560)
 TERM_BITS = 640
+SHARPER_BITS = (256, 1024)
+ENOUGH = 1e-10  # of variances: what a reduction may leave over for its terms to be those of the pair
 
 # Arb's working precision is a global of the process.
 _PRECISION_LOCK = Lock()
@@ -234,6 +236,27 @@ def dominate(
             np.reshape([one[i] for one in own], (*batch_shape, -1)) for i in range(3)
         ]
         yield columns, max(one.total_variation for one in own)
+
+
+def sharper(
+    source: ExactSource, batch_shape: tuple[int, ...], rows: Sequence[int]
+) -> list[NDArray[np.float64]]:
+    """Gaps, logs of ratios and energies of some pairs of a flat batch, off by next to nothing but their rounding."""
+    origin = _Origin(source, batch_shape)
+    places = [np.unravel_index(row, batch_shape) if batch_shape else () for row in rows]
+    pairs = [origin.at(place)[0] for place in places]
+    found: dict[Doubles, list[list[float]]] = {}
+    with _PRECISION_LOCK:
+        for bits in SHARPER_BITS:
+            left = tuple(one for one in dict.fromkeys(pairs) if one not in found)
+            with ctx.workprec(bits):
+                spectra = matrix_spectra(left, bits) if left else None
+                for pair, spectrum in zip(left, spectra or ()):
+                    if spectrum.stray < ENOUGH:
+                        found[pair] = spectrum.in_doubles()
+    if len(found) < len(set(pairs)):
+        raise NumericalError(NEARLY_SINGULAR)
+    return [np.array(column) for column in zip(*(found[pair] for pair in pairs))]
 
 
 def _dominating(pair: MatrixDoubles, bits: int) -> Dominating | None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 from flint import arb, arb_mat
@@ -21,9 +22,8 @@ from flint import arb, arb_mat
 from gaussveil.errors import NotPositiveDefiniteError
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, Term
 from gaussveil.spectrum.enclosures.exact_doubles import MatrixDoubles
+from gaussveil.spectrum.enclosures.quick_reduction import quick_parts
 from gaussveil.spectrum.positive_definite import is_positive_definite
-from gaussveil.spectrum.selection import compiled_contour
-from gaussveil.typing import Floats
 
 REDUCTION_ROUNDS = (
     16  # each about doubles the digits, or resolves one level of a cluster
@@ -123,34 +123,25 @@ def _spectrum(
     )
 
 
-@np.errstate(all="ignore")
 def quick_spectra(sources: tuple[MatrixDoubles, ...]) -> list[BallSpectrum | None]:
-    """The same of pairs of one size, to some 25 digits by sums of two doubles (proofs.h); None where those fail."""
-    columns = _, cov_x, _, cov_y = [
-        np.array([getattr(source, name) for source in sources]) for name in FIELDS
-    ]
-    native = compiled_contour(cov_y, 1)
-    start = _double_whitener(cov_y)
-    if native is None or start is None:
+    """The same of pairs of one size, to some 25 digits by sums of two doubles; None where those fail."""
+    columns = (np.array([getattr(one, name) for one in sources]) for name in FIELDS)
+    found = quick_parts(*columns)
+    if found is None:
         return [None] * len(sources)
-    whiten, scale = start  # powers of two
-    half = whiten @ ((cov_y - cov_x) * (scale[..., :, None] * scale[..., None, :]))
-    _, axes = np.linalg.eigh(half @ np.swapaxes(whiten, -1, -2))
-    found = native.diagonalise(*columns, scale, np.swapaxes(axes, -1, -2) @ whiten)
-    parts = found[:, :-2].reshape(len(sources), 6, -1).tolist()
-    balls = (
-        [
-            [arb(hi, e) + arb(lo) for hi, lo, e in zip(*part)]
-            for part in (one[:3], one[3:])
-        ]
-        for one in parts
-    )
-    return [
-        _spectrum(gaps, means, arb(norms[0]), arb(norms[1])) if finite else None
-        for (gaps, means), norms, finite in zip(
-            balls, found[:, -2:].tolist(), np.isfinite(found).all(axis=-1)
-        )
-    ]
+    spectra: list[BallSpectrum | None] = []
+    for gaps, means, gram, gap in zip(*(part.tolist() for part in found)):
+        if all(map(math.isfinite, (*chain(*gaps, *means), gram, gap))):
+            residuals = (arb(gram), arb(gap))
+            spectra.append(_spectrum(_balls(gaps), _balls(means), *residuals))
+        else:
+            spectra.append(None)
+    return spectra
+
+
+def _balls(parts: Sequence[Sequence[float]]) -> list[arb]:
+    """Numbers from rows of their hi, lo and error."""
+    return [arb(high, error) + arb(low) for high, low, error in zip(*parts)]
 
 
 def _refuse_indefinite(source: MatrixDoubles) -> None:
@@ -185,20 +176,6 @@ def _whitener(cov_y: arb_mat) -> arb_mat | None:
             return None
         return arb_mat(factor).inv().mid()
     except ZeroDivisionError:
-        return None
-
-
-def _double_whitener(cov: Floats) -> tuple[Floats, Floats] | None:
-    """In doubles: W with W S W' near the identity where S is scaled by the powers of two that come with it."""
-    scale = 2.0 ** -np.round(np.log2(np.diagonal(cov, axis1=-2, axis2=-1)) / 2)
-    scaled = (
-        (cov + np.swapaxes(cov, -1, -2))
-        / 2
-        * (scale[..., :, None] * scale[..., None, :])
-    )
-    try:
-        return np.linalg.inv(np.linalg.cholesky(scaled)), scale
-    except np.linalg.LinAlgError:
         return None
 
 

@@ -18,6 +18,7 @@ from gaussveil.spectrum.native.source import (
     Hyperbolas,
     Integrals,
     Reductions,
+    Turns,
     revision,
 )
 from gaussveil.spectrum.rules import Region
@@ -91,16 +92,15 @@ def moments(terms: Terms, threshold: Array, parts: int) -> list[Array]:
     return found
 
 
-def reduce_rows(*matrices: Array) -> tuple[Array, Array, Array, Array]:
-    """Variance gaps, logs of variance ratios, mean gaps, and a mask of the rows that this reduction leaves alone."""
+def reduce_rows(*matrices: Array) -> tuple[Array, ...]:
+    """Variance gaps, logs of variance ratios, mean gaps, strains, and a mask of the rows that are left alone."""
     inputs = [np.ascontiguousarray(matrix) for matrix in matrices]
     rows, size = inputs[0].shape
-    found = np.empty((3, rows, size))
-    left = np.empty(rows, dtype=np.bool_)
-    *places, first, last = _places(*inputs, found, left)
-    outputs = range(first, first + found.nbytes, found.strides[0])
-    _run(_LIBRARY.gaussveil_reductions, Reductions(*places, *outputs, last, rows, size))
-    return (*found, left)
+    columns = tuple(np.empty((rows, size)) for _ in range(3))
+    found = (*columns, np.empty(rows), np.empty(rows, dtype=np.bool_))
+    places = _places(*inputs, *found)
+    _run(_LIBRARY.gaussveil_reductions, Reductions(*places, rows, size))
+    return found
 
 
 def hyperbola(columns: tuple[Array, Array, Array], *numbers: float) -> list[float]:
@@ -112,16 +112,27 @@ def hyperbola(columns: tuple[Array, Array, Array], *numbers: float) -> list[floa
     return found.tolist()
 
 
-def diagonalise(*columns: Array) -> Array:
-    """Of means, covariances, scales and first rows of T, per pair: gaps and means as hi, lo, error; two residuals."""
+def diagonalise(*columns: Array) -> tuple[Array, Array, Array]:
+    """Of means, covariances, scales and rows of T (two doubles), what T makes of each pair.
+
+    First gaps and means as hi, lo, error, then the residuals' two norms and their errors; then M2 - I; then N.
+    """
     inputs = [np.ascontiguousarray(column) for column in columns]
     pairs, size = inputs[0].shape
-    found = np.empty((pairs, 6 * size + 2))
-    _run(
-        _LIBRARY.gaussveil_diagonalisers,
-        Diagonalisers(*_places(*inputs, found), pairs, size),
-    )
-    return found
+    found = np.empty((pairs, 6 * size + 4))
+    gram = np.empty((pairs, size, size))
+    gap = np.empty((pairs, size, size))
+    places = _places(*inputs, found, gram, gap)
+    _run(_LIBRARY.gaussveil_diagonalisers, Diagonalisers(*places, pairs, size))
+    return found, gram, gap
+
+
+def turn(change: Array, change_low: Array, rows: Array, rows_low: Array) -> None:
+    """Put the product of both sums of two doubles, `change` from the left, in the place of the rows."""
+    changes = [np.ascontiguousarray(part) for part in (change, change_low)]
+    pairs, size, _ = change.shape
+    places = _places(*changes, rows, rows_low)
+    _run(_LIBRARY.gaussveil_turns, Turns(*places, pairs, size))
 
 
 def step_sums(

@@ -180,17 +180,15 @@ def _integrals(
     return found
 
 
-def reduce_rows(*matrices: Array) -> tuple[Array, Array, Array, Array]:
-    """Variance gaps, logs of variance ratios, mean gaps, and a mask of the rows that this reduction leaves alone."""
+def reduce_rows(*matrices: Array) -> tuple[Array, ...]:
+    """As of `cpu`: gaps, logs of variance ratios, mean gaps, strains, and a mask of the rows that are left alone."""
     xp = array_namespace(*matrices)
     inputs = [_contiguous(matrix) for matrix in matrices]
     rows, size = inputs[0].shape
     gap, log_ratio, mean_gap = (xp.empty_like(inputs[0]) for _ in range(3))
+    strain = xp.empty((rows,), dtype=xp.float64, device=inputs[0].device)
     left = xp.empty((rows,), dtype=xp.bool, device=inputs[0].device)
-    job = Reductions(
-        *(_address(array) for array in (*inputs, gap, log_ratio, mean_gap, left)),
-        rows,
-        size,
-    )
-    _run("reductions", size, job, rows, inputs[0])
-    return gap, log_ratio, mean_gap, left
+    found = (gap, log_ratio, mean_gap, strain, left)
+    places = (_address(array) for array in (*inputs, *found))
+    _run("reductions", size, Reductions(*places, rows, size), rows, inputs[0])
+    return found

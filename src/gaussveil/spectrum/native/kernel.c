@@ -1024,11 +1024,25 @@ GV void sort_together(double *values, double *companion, int size) {
 
 typedef struct {
     const double *mean_x, *cov_x, *mean_y, *cov_y;
-    double *gap, *log_ratio, *mean_gap;
+    double *gap, *log_ratio, *mean_gap, *strain;
     unsigned char *left;
     long long rows;
     int size;
 } Reductions;
+
+/* The trace of a matrix times that of its inverse, from its factor: at least its condition number. */
+GV Wide strain_of(const Wide *factor, int size, const Wide *inverse_pivots, Wide *column) {
+    Wide trace = WIDE_SPLAT(0.0), inverse_trace = WIDE_SPLAT(0.0);
+    for (int start = 0; start < size; start++)
+        for (int row = start; row < size; row++) {
+            Wide entry = WIDE_SPLAT(row == start ? 1.0 : 0.0);
+            for (int inner = start; inner < row; inner++) entry -= AT(factor, row, inner) * column[inner];
+            column[row] = entry * inverse_pivots[row];
+            inverse_trace += column[row] * column[row];
+            trace += AT(factor, row, start) * AT(factor, row, start);
+        }
+    return trace * inverse_trace;
+}
 
 /* Variance gaps, logs of ratios and mean gaps of ROWS pairs; `left` where the array library has to look. */
 GV void reduce_lanes(const Reductions *job, long long first, Wide *room) {
@@ -1067,6 +1081,7 @@ GV void reduce_lanes(const Reductions *job, long long first, Wide *room) {
         for (int column = 0; column <= row; column++)
             AT(difference, column, row) = AT(difference, row, column) *= inverse_unit;
     cholesky(factor, size, inverse_pivots, left);
+    Wide strain = strain_of(factor, size, inverse_pivots, mirror);
     for (int row = 0; row < size; row++) {
         for (int inner = 0; inner < row; inner++) shift[row] -= AT(factor, row, inner) * shift[inner];
         shift[row] *= inverse_pivots[row];
@@ -1104,6 +1119,7 @@ GV void reduce_lanes(const Reductions *job, long long first, Wide *room) {
         left[k] |= spans_decades(gap[0], gap[size - 1]) != 0;
         for (int row = 0; row < size; row++) job->log_ratio[rows[k] * size + row] = log_ratio_of(gap[row]);
         job->left[rows[k]] = (unsigned char)left[k];
+        job->strain[rows[k]] = LANE(strain, k);
     }
 }
 

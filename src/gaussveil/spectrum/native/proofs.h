@@ -270,8 +270,9 @@ Products and sums are made in functions apart, so that no compiler fuses what mu
 
 typedef struct {
     const double *mean_x, *cov_x, *mean_y, *cov_y; /* of all pairs, exact */
-    const double *scale, *rows;                    /* powers of two for the coordinates, and first rows of T after them */
-    double *found; /* for each pair: gaps and means, each as hi, lo and error; bounds on |M2 - I| and |N - diag N| */
+    const double *scale, *rows, *rows_low;         /* powers of two for the coordinates, and T after them: hi + lo */
+    double *found; /* for each pair: gaps and means, each as hi, lo and error; |M2 - I| and |N - diag N|, and their errors */
+    double *gram, *gap; /* M2 - I and N, to the precision of doubles */
     long long pairs, size;
 } Diagonalisers;
 
@@ -279,9 +280,12 @@ typedef struct {
     double *hi, *lo;
 } Pairs;
 
-#define ROUNDS 3
-#define STEEPEST 0x1p-26 /* rotations beyond this angle are not first-order */
-#define ENOUGH 0x1p-80
+typedef struct {
+    const double *change, *change_low;
+    double *rows, *rows_low; /* T, whose place the change times T takes */
+    long long pairs, size;
+} Turns;
+
 #define APART __attribute__((noinline))
 
 /* p + e = a times each y without error. */
@@ -356,7 +360,7 @@ static void diagonaliser(const Diagonalisers *job, long long pair, double *room)
     Pairs x = parts[0], y = parts[1], apart = parts[2], rows = parts[3], columns = parts[4], half = parts[5];
     Pairs gram = parts[6], gap = parts[7];
     double *still = room, *blur = still + square, *gram_error = blur + square, *gap_error = gram_error + square;
-    double *change = gap_error + square, *rest = change + square, *found = job->found + pair * (6 * n + 2);
+    double *rest = gap_error + square, *found = job->found + pair * (6 * n + 4);
     symmetric_part(n, job->cov_x + pair * square, job->scale + pair * n, x);
     symmetric_part(n, job->cov_y + pair * square, job->scale + pair * n, y);
     int equal = !memcmp(job->cov_x + pair * square, job->cov_y + pair * square, sizeof(double) * square);
@@ -368,38 +372,20 @@ static void diagonaliser(const Diagonalisers *job, long long pair, double *room)
         add(1, &less, apart.hi + i, apart.lo + i);
         still[i] = 1e-300, blur[i] = equal ? 0 : 1e-300;
         if (!equal && (x.lo[i] != 0 || y.lo[i] != 0)) blur[i] += 0x1p-102 * (fabs(x.hi[i]) + fabs(y.hi[i]));
-        rows.hi[i] = job->rows[pair * square + i], rows.lo[i] = 0;
+        rows.hi[i] = job->rows[pair * square + i], rows.lo[i] = job->rows_low[pair * square + i];
     }
-    double across = 0, along = 0;
-    for (int round = 0; round <= ROUNDS; round++) {
-        double across_error = 0, along_error = 0, least = INFINITY;
-        transposed(n, rows, columns);
-        congruence(n, rows, columns, y, still, half, gram, gram_error, rest);
-        congruence(n, rows, columns, apart, blur, half, gap, gap_error, rest);
-        across = along = 0;
-        for (long long i = 0; i < n; i++)
-            for (long long j = 0; j < n; j++) {
-                long long at = i * n + j;
-                double off = (gram.hi[at] - (i == j)) + gram.lo[at];
-                across += off * off, across_error += gram_error[at] * gram_error[at];
-                if (i == j) least = fmin(least, fabs(gap.hi[at]));
-                else along += gap.hi[at] * gap.hi[at], along_error += gap_error[at] * gap_error[at];
-                /* (I + C) T with c_ij + c_ji = -E_ij and c_ij g_j + c_ji g_i = -F_ij */
-                double own = gap.hi[i * n + i], its = gap.hi[j * n + j], left = gap.hi[at] - (own + its) / 2 * off;
-                change[at] = -off / 2 - (i != j && fabs(left) < STEEPEST * fabs(its - own) ? left / (its - own) : 0);
-            }
-        double left = across + along / (least * least), lost = across_error + along_error / (least * least);
-        across = (sqrt(across) * (1 + 1e-9) + sqrt(across_error)) * (1 + 1e-9);
-        along = (sqrt(along) * (1 + 1e-9) + sqrt(along_error)) * (1 + 1e-9);
-        if (!(left > ENOUGH * ENOUGH && left > 4 * lost) || round == ROUNDS) break;
-        for (long long i = 0; i < n; i++) {
-            for (long long j = 0; j < n; j++) rest[j] = 0;
-            for (long long k = 0; k < n; k++)
-                for (long long j = 0; j < n; j++) rest[j] += change[i * n + k] * columns.hi[j * n + k];
-            for (long long j = 0; j < n; j++) rest[j] += rows.lo[i * n + j], rows.lo[i * n + j] = 0;
-            add(n, rest, rows.hi + i * n, rows.lo + i * n);
+    double across = 0, along = 0, across_error = 0, along_error = 0;
+    transposed(n, rows, columns);
+    congruence(n, rows, columns, y, still, half, gram, gram_error, rest);
+    congruence(n, rows, columns, apart, blur, half, gap, gap_error, rest);
+    for (long long i = 0; i < n; i++)
+        for (long long j = 0; j < n; j++) {
+            long long at = i * n + j;
+            double off = (gram.hi[at] - (i == j)) + gram.lo[at];
+            job->gram[pair * square + at] = off, job->gap[pair * square + at] = gap.hi[at];
+            across += off * off, across_error += gram_error[at] * gram_error[at];
+            if (i != j) along += gap.hi[at] * gap.hi[at], along_error += gap_error[at] * gap_error[at];
         }
-    }
     for (long long i = 0; i < n; i++) {
         double minus = -job->mean_y[pair * n + i] * job->scale[pair * n + i];
         half.hi[i] = job->mean_x[pair * n + i] * job->scale[pair * n + i], half.lo[i] = 0;
@@ -413,13 +399,28 @@ static void diagonaliser(const Diagonalisers *job, long long pair, double *room)
         found[i] = gap.hi[i * n + i], found[n + i] = gap.lo[i * n + i], found[2 * n + i] = gap_error[i * n + i];
         found[3 * n + i] = gram.hi[i], found[4 * n + i] = gram.lo[i], found[5 * n + i] = moduli * (1 + SLACK);
     }
-    found[6 * n] = across, found[6 * n + 1] = along;
+    found[6 * n] = sqrt(across) * (1 + 1e-9), found[6 * n + 1] = sqrt(along) * (1 + 1e-9);
+    found[6 * n + 2] = sqrt(across_error) * (1 + 1e-9), found[6 * n + 3] = sqrt(along_error) * (1 + 1e-9);
 }
 
 ENTRY(diagonalisers, Diagonalisers) {
     double *room = malloc(sizeof(double) * (22 * job->size * job->size + 4 * job->size));
     if (!room) return 1;
     for (long long pair = 0; pair < job->pairs; pair++) diagonaliser(job, pair, room);
+    free(room);
+    return 0;
+}
+
+ENTRY(turns, Turns) {
+    long long n = job->size, square = n * n;
+    double *room = malloc(sizeof(double) * (2 * square + 3 * n));
+    if (!room) return 1;
+    for (long long pair = 0; pair < job->pairs; pair++) {
+        Pairs change = {(double *)job->change + pair * square, (double *)job->change_low + pair * square};
+        Pairs rows = {job->rows + pair * square, job->rows_low + pair * square}, found = {room, room + square};
+        multiply(n, n, n, change, rows, found, room + 2 * square);
+        memcpy(rows.hi, found.hi, sizeof(double) * square), memcpy(rows.lo, found.lo, sizeof(double) * square);
+    }
     free(room);
     return 0;
 }

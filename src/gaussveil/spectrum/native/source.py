@@ -64,7 +64,8 @@ class Reductions(ctypes.Structure):
 
     _fields_: ClassVar = [
         *((name, ctypes.c_void_p) for name in ("mean_x", "cov_x", "mean_y", "cov_y")),
-        *((name, ctypes.c_void_p) for name in ("gap", "log_ratio", "mean_gap", "left")),
+        *((name, ctypes.c_void_p) for name in ("gap", "log_ratio", "mean_gap")),
+        *((name, ctypes.c_void_p) for name in ("strain", "left")),
         ("rows", ctypes.c_longlong),
         ("size", ctypes.c_int),
     ]
@@ -93,13 +94,22 @@ class Hyperbolas(ctypes.Structure):
 
 
 class Diagonalisers(ctypes.Structure):
-    """Pairs of matrices with a first guess of what makes both diagonal, as proofs.h reads it."""
+    """Pairs of matrices with what should make both diagonal, as proofs.h reads it."""
 
     _fields_: ClassVar = [
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("mean_x", "cov_x", "mean_y", "cov_y", "scale", "rows", "found")
-        ),
+        *((name, ctypes.c_void_p) for name in ("mean_x", "cov_x", "mean_y", "cov_y")),
+        *((name, ctypes.c_void_p) for name in ("scale", "rows", "rows_low")),
+        *((name, ctypes.c_void_p) for name in ("found", "gram", "gap")),
+        *((name, ctypes.c_longlong) for name in ("pairs", "size")),
+    ]
+
+
+class Turns(ctypes.Structure):
+    """Products of matrices that are sums of two doubles, as proofs.h reads it."""
+
+    _fields_: ClassVar = [
+        *((name, ctypes.c_void_p) for name in ("change", "change_low")),
+        *((name, ctypes.c_void_p) for name in ("rows", "rows_low")),
         *((name, ctypes.c_longlong) for name in ("pairs", "size")),
     ]
 
