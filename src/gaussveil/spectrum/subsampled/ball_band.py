@@ -1,19 +1,39 @@
-"""One band's share in delta, in ball arithmetic: its contour integral, or Chernoff's bound of it."""
+"""One band's share in delta, in ball arithmetic: its contour integral, or Chernoff's bound of it.
+
+    share e^-level = (1/pi) int_0^inf Re G(c + iy) dy,   G = e^{K_beside - s eps}/(s(1+s)) (prod M^T - prod (M - m)^T)
+
+M is a step's moment of all outputs up to the cap, m its part in the band, T its count: the product less the product is
+what outputs give whose largest one lies in the band. On the line m falls like a Gaussian, and beyond the last node
+
+    |prod M^T - prod (M - m)^T| <= sum_j T_j |m_j| U_j^(T_j - 1) prod_{i != j} U_i^T_i,    |M|, |M - m| <= U
+
+(docs/math/subsampled, "Enclosures band by band").
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from flint import acb, arb, ctx
 
 from gaussveil.spectrum.subsampled.ball_band_step import BandStep
+from gaussveil.spectrum.subsampled.balls import (
+    apart,
+    between_nodes,
+    log_least_weight,
+    node_sum,
+)
 from gaussveil.spectrum.subsampled.bands import Band
 from gaussveil.spectrum.subsampled.companions import BallCompanions
 from gaussveil.spectrum.subsampled.line_cells import UP
 
 BAND_GOAL = 23.5  # e-foldings between delta and each error
-MOST_BAND_PRODUCTS = 16_000_000
+MOST_BAND_PRODUCTS = 16_000_000  # points times nodes: some five seconds
+BOUND_BITS = 120  # of Chernoff's bound
+SPARE_BITS = 60  # beyond the digits that cancel
+# seconds, about, that a point takes, and its turn at one node
 EACH_POINT = 1.6e-4
 EACH_PRODUCT = 3e-7
 
@@ -38,25 +58,23 @@ class BallBand:
         ]
 
     def _level(self, order: float) -> arb:
-        return (
-            self.companions.exponent(acb(order)).real
-            - arb(order) * self.band.epsilon
-            - self.log_delta
-        )
+        """log of what stands beside, over e^{order eps + log_delta}."""
+        beside = self.companions.exponent(acb(order)).real
+        return beside - arb(order) * self.band.epsilon - self.log_delta
 
     def bound(self, whole: bool = False) -> arb:
         """Chernoff's bound of the band, or of all outputs up to its cap."""
-        with ctx.workprec(120):
+        with ctx.workprec(BOUND_BITS):
             steps = self._prepared(0.0, 30.0)
-            c = arb(self.c)
-            for one in steps:
-                one.weigh()
-            moments = [one.real(self.c) for one in steps]
-            found = self._gone(
-                [(acb(m), acb(m) if whole else acb(part)) for m, part in moments]
-            )
-            rest = c * c.log() - (1 + c) * (1 + c).log()
-            return arb(found.abs_upper()) * (self._level(self.c) + rest).exp()
+            moments = []
+            for step in steps:
+                step.weigh()
+                all_below, inside = step.real(self.c)
+                if whole:
+                    inside = all_below
+                moments.append((acb(all_below), acb(inside)))
+            share = arb(self._gone(moments).abs_upper())
+            return share * (self._level(self.c) + log_least_weight(arb(self.c))).exp()
 
     def work(self) -> float:
         """About how many seconds the integral takes."""
@@ -64,71 +82,65 @@ class BallBand:
         nodes = math.ceil(self._height(spacing.digits) / spacing.between)
         steps = self._prepared(nodes * spacing.between, spacing.digits)
         return math.fsum(
-            one.number * (EACH_POINT + EACH_PRODUCT * nodes) for one in steps
+            step.number * (EACH_POINT + EACH_PRODUCT * nodes) for step in steps
         )
 
     def value(self, ended: bool = False) -> arb:
         """The integral; the lines beside it may have to be where windows end the moments."""
-        band = self.band
-        c = self.c
-        h, beside, _, _, digits, _ = band.spacing(c, self.log_delta, BAND_GOAL, ended)
-        nodes = math.ceil(self._height(digits) / h)
-        steps = self._prepared(nodes * h, digits)
-        if not sum(one.number for one in steps) * nodes < MOST_BAND_PRODUCTS:
+        spacing = self.band.spacing(self.c, self.log_delta, BAND_GOAL, ended)
+        h = spacing.between
+        nodes = math.ceil(self._height(spacing.digits) / h)
+        steps = self._prepared(nodes * h, spacing.digits)
+        if not sum(step.number for step in steps) * nodes < MOST_BAND_PRODUCTS:
             raise ArithmeticError("too many nodes")
-        with ctx.workprec(
-            int((digits + math.log(sum(self.counts))) / math.log(2.0)) + 60
-        ):
-            for one in steps:
-                one.weigh()
-            error = arb(0)
-            step = arb(h)
-            for order in (c - beside, c + beside):
-                gone = self._gone(
-                    [
-                        (acb(m), acb(part))
-                        for m, part in (one.real(order) for one in steps)
-                    ]
-                )
-                error += arb(gone.real.abs_upper()) * self._level(order).exp() / order
-            apart = arb(min(c - (c - beside), (c + beside) - c)) * (1 - arb(UP))
-            error = error / 2 / ((2 * arb.pi() * apart / step).exp() - 1)
-            if not ended and not error < arb(2.0 - BAND_GOAL).exp():
-                return self.value(ended=True)
-            known = [one.moments(h, nodes) for one in steps]
-            total = arb(0)
-            level = self._level(c)
-            origin = self.companions.exponent(acb(c)).real
-            for n in range(nodes + 1):
-                s = acb(c, step * n)
-                factor = (
-                    self.companions.exponent(s)
-                    - origin
-                    - acb(0, step * n * arb(band.epsilon))
-                ).exp() / (s * (s + 1))
-                value = (factor * self._gone([row[n] for row in known])).real
-                total += value / 2 if n == 0 else value
-            total *= step / arb.pi() * level.exp()
-            return total + arb(0, (error + self._beyond(steps, nodes * h)).abs_upper())
+        digits = spacing.digits + math.log(sum(self.counts))
+        with ctx.workprec(int(digits / math.log(2.0)) + SPARE_BITS):
+            for step in steps:
+                step.weigh()
+            error = self._spacing_error(steps, spacing.shift, h)
+            if ended or error < arb(2.0 - BAND_GOAL).exp():
+                total = self._sum(steps, h, nodes)
+                error += self._beyond(steps, nodes * h)
+                return total + arb(0, error.abs_upper())
+        return self.value(ended=True)
+
+    def _sum(self, steps: list[BandStep], h: float, nodes: int) -> arb:
+        """The sum over nodes."""
+        turned = [step.moments(h, nodes) for step in steps]
+
+        def moment(n: int) -> acb:
+            return self._gone([row[n] for row in turned])
+
+        drift = -arb(self.band.epsilon)
+        total = node_sum(self.companions, self.c, h, nodes, drift, moment)
+        return total * self._level(self.c).exp()
+
+    def _spacing_error(self, steps: list[BandStep], beside: float, h: float) -> arb:
+        """The sum against the integral, by the band's moment on both lines beside it."""
+        both = arb(0)
+        for order in (self.c - beside, self.c + beside):
+            reals = [step.real(order) for step in steps]
+            gone = self._gone([(acb(whole), acb(inside)) for whole, inside in reals])
+            both += arb(gone.real.abs_upper()) * self._level(order).exp() / order
+        return between_nodes(both, apart(self.c, beside), h)
 
     def _gone(self, moments: list[tuple[acb, acb]]) -> acb:
         """prod M^T - prod (M - m)^T, with its digits where the shares m/M are small."""
         product = acb(1)
-        kept = acb(0)
-        small = True
-        for (whole, inside), count in zip(moments, self.counts):
+        for (whole, _), count in zip(moments, self.counts):
             product *= whole**count
-            share = inside / whole
-            small = small and bool(share.abs_upper() < 0.5)
-            kept += count * (-share).log1p() if small else acb(0)
-        if small:
-            return -product * kept.expm1()
-        rest = acb(
-            0 if math.isinf(self.band.lows[0]) else 1
-        )  # nothing is below the last band
+        shares = [inside / whole for whole, inside in moments]
+        if all(bool(share.abs_upper() < 0.5) for share in shares):
+            log_kept = acb(0)
+            for share, count in zip(shares, self.counts):
+                log_kept += count * (-share).log1p()
+            return -product * log_kept.expm1()
+        if math.isinf(self.band.lows[0]):  # nothing is below the last band
+            return product
+        kept = acb(1)
         for (whole, inside), count in zip(moments, self.counts):
-            rest *= (whole - inside) ** count
-        return product - rest
+            kept *= (whole - inside) ** count
+        return product - kept
 
     def _height(self, digits: float) -> float:
         """Where `_beyond` should be small enough, in doubles."""
@@ -137,57 +149,66 @@ class BallBand:
         return self._heights[digits]
 
     def _searched_height(self, digits: float) -> float:
-        level = float(self._level(self.c).mid())
-        looks = []
-        for one, points in zip(self._prepared(0.0, digits), self.band.coarse):
-            log_moment, share = (
-                float(found[0]) for found in points.means(np.array([self.c]))[:2]
-            )
-            level += one.count * log_moment
-            looks.append((one, one.cells(self.c)[1], log_moment, share))
+        worst = self._foreseen(digits)
         height = max(points.height(self.c, digits) for points in self.band.coarse)
         low = 0.0
         high = math.inf
         for _ in range(60):
-            worst = level - math.log(height)
-            worst += max(
-                cells.falls(height, log_moment + math.log(share))
-                + math.log(one.count * share)
-                for one, cells, log_moment, share in looks
-            )
-            for one, _, log_moment, share in looks:
-                worst += (one.count - 1) * one.falls(
-                    height, log_moment, log_moment + math.log1p(-min(share, 1 - UP))
-                )
-            low, high = (low, height) if worst < -BAND_GOAL else (height, high)
-            if high < 1.15 * low or -BAND_GOAL - 1.0 < worst < -BAND_GOAL:
+            left = worst(height)
+            if left < -BAND_GOAL:
+                high = height
+            else:
+                low = height
+            if high < 1.15 * low or -BAND_GOAL - 1.0 < left < -BAND_GOAL:
                 return high
             if 0.0 < low < high < math.inf:
                 height = math.sqrt(low * high)
+            elif low:
+                height = height * 1.5
             else:
-                height = height * (1.5 if low else 1.0 / 1.5)
+                height = height * (1.0 / 1.5)
         raise ArithmeticError("too many nodes")
+
+    def _foreseen(self, digits: float) -> Callable[[float], float]:
+        """log of what is left beyond a height, at most, over e^log_delta, in doubles."""
+        level = float(self._level(self.c).mid())
+        looks = []
+        for step, points in zip(self._prepared(0.0, digits), self.band.coarse):
+            means = points.means(np.array([self.c]))
+            log_moment = float(means.log_moment[0])
+            share = float(means.share[0])
+            level += step.count * log_moment
+            looks.append((step, step.cells(self.c)[1], log_moment, share))
+
+        def worst(height: float) -> float:
+            inside = max(
+                cells.falls(height, log_moment + math.log(share))
+                + math.log(step.count * share)
+                for step, cells, log_moment, share in looks
+            )
+            left = level - math.log(height) + inside
+            for step, _, log_moment, share in looks:
+                log_kept = log_moment + math.log1p(-min(share, 1 - UP))
+                left += (step.count - 1) * step.falls(height, log_moment, log_kept)
+            return left
+
+        return worst
 
     def _beyond(self, steps: list[BandStep], height: float) -> arb:
         """(1/pi) times the sum of |F| h beyond the last node: bounds of |m| fall, as does a Gaussian pair's |e^K|."""
-        found = arb(0)
+        shares = arb(0)
         product = self._level(self.c).exp()
         falls = arb(0)
-        for one in steps:
-            moments = one.real(self.c)
+        for step in steps:
+            moments = step.real(self.c)
             whole, inside = (arb(moment.abs_upper()) for moment in moments)
-            log_moment = float(inside.log().upper()) + UP
-            fallen = arb(log_moment) + arb(
-                one.cells(self.c)[1].falls(height, log_moment)
-            )
-            found += one.count * fallen.exp() / whole
-            product *= whole**one.count
-            kept = arb(
-                (whole - arb(moments[1].abs_lower())).abs_upper()
-            )  # M - m, at most
-            logs = (float(value.log().upper()) + UP for value in (whole, kept))
-            falls += (one.count - 1) * arb(one.falls(height, *logs))
-        growing = self.companions.falls(self.c, height)
-        return arb(
-            (found * product * (growing + falls).exp() / height / arb.pi()).abs_upper()
-        )
+            log_inside = float(inside.log().upper()) + UP
+            fallen = step.cells(self.c)[1].falls(height, log_inside)
+            shares += step.count * (arb(log_inside) + arb(fallen)).exp() / whole
+            product *= whole**step.count
+            kept = arb((whole - arb(moments[1].abs_lower())).abs_upper())
+            log_whole = float(whole.log().upper()) + UP
+            log_kept = float(kept.log().upper()) + UP  # of M - m, at most
+            falls += (step.count - 1) * arb(step.falls(height, log_whole, log_kept))
+        falls += self.companions.falls(self.c, height)
+        return arb((shares * product * falls.exp() / height / arb.pi()).abs_upper())

@@ -1,20 +1,43 @@
-"""One step in one band, in ball arithmetic: its points, its weights, and the proven errors of its sums."""
+"""One step in one band, in ball arithmetic: its points, its weights, and the proven errors of its sums.
+
+    weight  1 |-------------.
+              |              \\   W_b = Phi((cap - z)/w)            `whole`: all outputs up to the cap
+              |       .-------\\
+              |      /  band   \\  W_b - W_{b+1}                    `inside`: those of the band
+            0 |-----'-----------'------> z
+                  low cap      cap   cut = cap + 9.2 w
+
+Points lie on the real line, or, where e^{iyL} turns so fast that this would take too many, `aside` of it: moved to
+where Im L >= 0, so that |e^{sL}| is at most what it is at the real order, at every height (docs/math/subsampled,
+"Enclosures band by band"). What is chosen in doubles costs width at worst.
+"""
 
 from __future__ import annotations
 
 import math
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from flint import acb, arb, ctx
 
+from gaussveil.spectrum.subsampled.balls import BallStep, exp_up, normal_tail
 from gaussveil.spectrum.subsampled.bands import ENDED, Band
 from gaussveil.spectrum.subsampled.line_cells import UP, LineCells, Window
 from gaussveil.spectrum.subsampled.turned_sums import turned_sums
 from gaussveil.spectrum.work import check_work
 
 BAND_STRIPS = np.array([0.06, 0.15, 0.3, 0.45, 0.6, 0.8, 0.98])
+"""Distances from the real outputs that are tried, in units of the farthest: pi sigma / 2, or 4."""
 MANY_POINTS = 1500  # points of a sum over real outputs from which on others are tried
+LARGEST_TILT = 40.0  # deviations by which a tilt moves outputs of X and Y exchanged
+
+
+class Spread(NamedTuple):
+    """How far points are apart, and the distance of the lines that bound the sum's error."""
+
+    spacing: float
+    strip: float
 
 
 class BandStep:
@@ -23,62 +46,66 @@ class BandStep:
     def __init__(
         self, band: Band, index: int, c: float, height: float, digits: float
     ) -> None:
-        (self.step, self.count), cap = band.parts.steps[index], band.caps[index]
+        self.step, self.count = band.parts.steps[index]
+        cap = band.caps[index]
         edge = self.step.edge
-        step = self.step
         self.c = c
         self.cut = cap + ENDED * edge
-        if step.backward:
-            tilted = min(c / step.noise_multiplier, 40.0)
-        else:
-            tilted = 0.0
-        self.low = min(-math.sqrt(2.0 * (digits + 10.0)), cap - 1.0) - tilted
+        self.low = min(-math.sqrt(2.0 * (digits + 10.0)), cap - 1.0)
+        if self.step.backward:
+            self.low -= min(c / self.step.noise_multiplier, LARGEST_TILT)
         self.windows = (
             Window(cap, -math.inf, edge),
             Window(cap, band.lows[index], edge),
         )
         points = band.coarse[index]
-        levels = [
-            float(np.max(points.base + c * points.loss + part))
-            for part in (points.whole, points.inside)
-        ]
-        cells = self.cells(c)
-        straight = []
-        aside = []
-        digits += math.log(self.count) + 3.0
-        for strip in (
-            BAND_STRIPS * min(0.5 * math.pi * step.noise_multiplier, 4.0)
-        ).tolist():
-            cost = max(
-                one.beside(strip, height) - level for one, level in zip(cells, levels)
-            )
-            slowest = 1.9 * math.pi / cells[0].growth(strip, height)
-            straight.append(
-                (min(2.0 * math.pi * strip / (digits + max(cost, 0.0)), slowest), strip)
-            )
-        self.aside, (self.spacing, self.strip) = False, max(straight)
+        sizes = points.base + c * points.loss
+        levels = [float(np.max(sizes + part)) for part in (points.whole, points.inside)]
+        needed = digits + math.log(self.count) + 3.0
+        bounds = list(zip(self.cells(c), levels))
+        self.spacing, self.strip = self._straight(bounds, height, needed)
+        self.aside = False
         if self.cut - self.low > MANY_POINTS * self.spacing:
-            for strip in (
-                BAND_STRIPS * min(0.5 * math.pi * step.noise_multiplier, 4.0)
-            ).tolist():
-                cost = max(
-                    one.beside(strip, 0.0) - level for one, level in zip(cells, levels)
-                )
-                spacing = math.pi * strip / (digits + max(cost, 0.0))
-                error = max(
-                    one.error_aside(spacing, strip) - level
-                    for one, level in zip(cells, levels)
-                )
-                aside.append((min(-digits + 2.0 - error, 0.0), spacing, strip))
-            _, spacing, strip = max(aside)
-            if spacing > self.spacing:
+            spread = self._moved_aside(bounds, needed)
+            if spread.spacing > self.spacing:
                 self.aside = True
-                self.spacing = spacing
-                self.strip = strip
+                self.spacing, self.strip = spread
         self.number = math.ceil((self.cut - self.low) / self.spacing)
         self.low = self.cut - self.number * self.spacing
         self.losses: list[acb] = []
         self.weights: tuple[list[acb], list[acb]] = ([], [])
+
+    @property
+    def _strips(self) -> list[float]:
+        farthest = min(0.5 * math.pi * self.step.noise_multiplier, 4.0)
+        strips: list[float] = (BAND_STRIPS * farthest).tolist()
+        return strips
+
+    def _straight(
+        self, bounds: list[tuple[LineCells, float]], height: float, needed: float
+    ) -> Spread:
+        """The widest spacing of real outputs, for orders up to a height and so many e-foldings."""
+        spreads = []
+        for strip in self._strips:
+            cost = max(cells.beside(strip, height) - level for cells, level in bounds)
+            slowest = 1.9 * math.pi / bounds[0][0].growth(strip, height)
+            wide = 2.0 * math.pi * strip / (needed + max(cost, 0.0))
+            spreads.append(Spread(min(wide, slowest), strip))
+        return max(spreads)
+
+    def _moved_aside(
+        self, bounds: list[tuple[LineCells, float]], needed: float
+    ) -> Spread:
+        """The same of outputs moved aside, for all heights; the least error counts before the spacing."""
+        spreads = []
+        for strip in self._strips:
+            cost = max(cells.beside(strip, 0.0) - level for cells, level in bounds)
+            spacing = math.pi * strip / (needed + max(cost, 0.0))
+            error = max(
+                cells.error_aside(spacing, strip) - level for cells, level in bounds
+            )
+            spreads.append((min(2.0 - needed - error, 0.0), Spread(spacing, strip)))
+        return max(spreads)[1]
 
     def cells(self, order: float) -> list[LineCells]:
         """Bounds of both moments at a real order."""
@@ -89,10 +116,9 @@ class BandStep:
 
     def error(self, cells: LineCells, height: float) -> arb:
         """How far a sum is from its moment, at most, up to a height."""
-        numbers = self.spacing, self.strip
-        return _exp_up(
-            cells.error_aside(*numbers) if self.aside else cells.error(*numbers, height)
-        )
+        if self.aside:
+            return exp_up(cells.error_aside(self.spacing, self.strip))
+        return exp_up(cells.error(self.spacing, self.strip, height))
 
     def falls(self, height: float, log_whole: float, log_kept: float) -> float:
         """log of a bound on |M| and |M - m| at all greater heights, over e^log_whole; logs of both at c are given."""
@@ -107,12 +133,10 @@ class BandStep:
     @cached_property
     def _outer(self) -> list[LineCells]:
         """Bounds of M and, if anything is below the band, of M - m."""
-        windows = [
-            self.windows[0],
-            Window(self.windows[1].low, -math.inf, self.step.edge),
-        ]
-        if not math.isfinite(windows[1].cap):
-            windows = windows[:1]
+        windows = [self.windows[0]]
+        below = self.windows[1].low
+        if math.isfinite(below):
+            windows.append(Window(below, -math.inf, self.step.edge))
         return [
             LineCells(self.step, self.c, self.low, self.cut, window)
             for window in windows
@@ -121,77 +145,75 @@ class BandStep:
     def weigh(self) -> None:
         """Losses and both weights at the points."""
         check_work()
-        step, noise, rate = (
-            self.step,
-            arb(self.step.noise_multiplier),
-            arb(self.step.sampling_rate),
-        )
+        densities = BallStep(self.step)
         scale = arb(self.spacing) / (2 * arb.pi()).sqrt()
-        half = 1 / (2 * noise * noise)
-        cap, low, edge = (arb(value) for value in self.windows[1])
-        aside = arb(
-            (-0.5 if step.backward else 0.5) * self.strip if self.aside else 0.0
-        )
-        for k in range(self.number):
-            z = acb(arb(self.cut) - (arb(k) + arb(0.5)) * arb(self.spacing), aside)
-            one = (rate * (z / noise - half).expm1()).log1p()
-            if step.replace:
-                other = (rate * (-z / noise - half).expm1()).log1p()
-            else:
-                other = acb(0)
-            loss, base = (-one, acb(0)) if step.backward else (one - other, one)
+        aside = arb(0)
+        if self.aside:
+            aside = arb(0.5 * self.strip)
+        if self.step.backward:
+            aside = -aside
+        for j in range(self.number):
+            z = acb(arb(self.cut) - (arb(j) + arb(0.5)) * arb(self.spacing), aside)
+            base, loss = densities.base_and_loss(z)
             size = (base - z * z / 2 + self.c * loss).exp() * scale
-            left = z.real < cap
-            side = _beyond((cap - z if left else z - cap) / edge)
-            if left:
-                top = 1 - side
-            else:
-                top = side
-            if z.real < low:
-                inside = _beyond((low - z) / edge) - side
-            else:
-                if math.isfinite(self.windows[1].low):
-                    inside = top - _beyond((z - low) / edge)
-                else:
-                    inside = top
+            whole, inside = _windows_at(z, self.windows[1])
             self.losses.append(loss)
-            self.weights[0].append(size * top)
+            self.weights[0].append(size * whole)
             self.weights[1].append(size * inside)
 
     def real(self, order: float) -> tuple[arb, arb]:
         """Both moments at a real order."""
         shift = arb(order) - arb(self.c)
-        found = []
         grown = [(shift * loss).exp() for loss in self.losses]
-        for weights, cells in zip(self.weights, self.cells(order)):
-            total = sum((w * x for w, x in zip(weights, grown)), acb(0))
-            found.append(total.real + arb(0, self.error(cells, 0.0)))
-        return found[0], found[1]
+        whole, inside = self.cells(order)
+        return (
+            self._sum(self.weights[0], grown, whole),
+            self._sum(self.weights[1], grown, inside),
+        )
+
+    def _sum(self, weights: list[acb], grown: list[acb], cells: LineCells) -> arb:
+        total = sum((w * x for w, x in zip(weights, grown)), acb(0))
+        return total.real + arb(0, self.error(cells, 0.0))
 
     def moments(self, h: float, nodes: int) -> list[tuple[acb, acb]]:
         """Both moments at c + i n h."""
         check_work()
         exponents = [acb(0, arb(h)) * loss for loss in self.losses]
         errors = [self.error(cells, nodes * h) for cells in self.cells(self.c)]
-        whole, part = (
+        slack_whole, slack_inside = (
+            acb(arb(0, error), arb(0, error)) for error in errors
+        )
+        whole, inside = (
             turned_sums(weights, exponents, nodes) for weights in self.weights
         )
-        slack = [acb(arb(0, error), arb(0, error)) for error in errors]
-        return [(one + slack[0], other + slack[1]) for one, other in zip(whole, part)]
+        return [
+            (moment + slack_whole, part + slack_inside)
+            for moment, part in zip(whole, inside)
+        ]
+
+
+def _windows_at(z: acb, window: Window) -> tuple[acb, acb]:
+    """The window below the cap, and the band's part of it; from the smaller tails, so that neither loses its digits."""
+    cap = arb(window.cap)
+    low = arb(window.low)
+    edge = arb(window.edge)
+    if z.real < cap:
+        side = _beyond((cap - z) / edge)
+        whole = 1 - side
+    else:
+        side = _beyond((z - cap) / edge)
+        whole = side
+    if z.real < low:
+        return whole, _beyond((low - z) / edge) - side
+    if math.isfinite(window.low):
+        return whole, whole - _beyond((z - low) / edge)
+    return whole, whole
 
 
 def _beyond(place: acb) -> acb:
-    """P(g > place) of a normal g, as an analytic function to the right of 0: there it is at most e^(-place^2/2)/2."""
+    """P(g > place) to the right of 0: where that is below the precision, a ball of radius e^(-place^2/2)/2 around 0."""
     fallen = (place.imag * place.imag - place.real * place.real) / 2
     if fallen < -ctx.prec:
-        return acb(
-            arb(0, (fallen.exp() / 2).abs_upper()),
-            arb(0, (fallen.exp() / 2).abs_upper()),
-        )
-    return (place / arb(2).sqrt()).erfc() / 2
-
-
-def _exp_up(log: float) -> arb:
-    if log < math.inf:
-        return arb((arb(log) + arb(UP)).exp().abs_upper())
-    return arb("inf")
+        radius = arb(0, (fallen.exp() / 2).abs_upper())
+        return acb(radius, radius)
+    return normal_tail(place)

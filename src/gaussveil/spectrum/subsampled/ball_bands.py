@@ -1,4 +1,12 @@
-"""Rigorous ends of delta band by band, in ball arithmetic; what is chosen in doubles costs width at worst."""
+"""Rigorous ends of delta band by band, in ball arithmetic; what is chosen in doubles costs width at worst.
+
+    windows     W_0          W_1        W_2      ...   W_last
+    outputs ----------------[ band 1  ][ band 0 ]|----> z          delta = sum of bands + below the last + above W_0
+                below        cap_2      cap_1    cap_0
+
+Bands that count are integrals (`ball_band`); of the others, and of all below the last one, Chernoff's bound is charged,
+and T P(z + w g > cap_0) for what the first window leaves out (docs/math/subsampled, "Enclosures band by band").
+"""
 
 from __future__ import annotations
 
@@ -11,15 +19,15 @@ from flint import arb
 from gaussveil.spectrum.enclosures.enclosure import precision_lock
 from gaussveil.spectrum.enclosures.interval import Enclosure, from_scaled
 from gaussveil.spectrum.subsampled.ball_band import BallBand
-from gaussveil.spectrum.subsampled.bands import ENDED, Chosen, chosen_bands
+from gaussveil.spectrum.subsampled.balls import BallStep, normal_tail
+from gaussveil.spectrum.subsampled.bands import ENDED, Band, Chosen, chosen_bands
 from gaussveil.spectrum.subsampled.companions import BallCompanions
 from gaussveil.spectrum.subsampled.contour import Parts
 from gaussveil.spectrum.subsampled.line_cells import UP
-from gaussveil.spectrum.subsampled.step import Step
 
 TIGHT_BANDS = 5e-10  # relative width beyond which delta is looked at again
-# seconds, about
-EACH_BAND = 0.1
+EACH_BAND = 0.1  # seconds, about
+LOWER_TILTS = (1.0, 0.8, 0.6)  # of the one that is best for all below the last band
 
 
 class BandsInBalls:
@@ -51,11 +59,8 @@ class BandsInBalls:
         with precision_lock(), np.errstate(all="ignore"):
             try:
                 return sum(EACH_BAND + band.work() for band in self.bands)
-            except (
-                ArithmeticError,
-                ValueError,
-            ):  # what was chosen in doubles left their range
-                return math.inf
+            except (ArithmeticError, ValueError):
+                return math.inf  # what was chosen in doubles left their range
 
     def enclose(self) -> Enclosure | None:
         """Rigorous ends of delta; None of too many nodes."""
@@ -63,52 +68,48 @@ class BandsInBalls:
             return None
         with precision_lock(), np.errstate(all="ignore"):
             try:
-                found = self._enclosed(self.chosen, self.bands)
-                if (
-                    not found.relative_width < TIGHT_BANDS
-                    and found.log_upper < self.chosen.log_delta - 2.0
-                ):
-                    smaller = self.chosen._replace(log_delta=float(found.log_upper))
-                    found = self._enclosed(smaller, self._bands(smaller))
-                return found
+                ends = self._enclosed(self.chosen, self.bands)
+                if ends.relative_width < TIGHT_BANDS:
+                    return ends
+                if ends.log_upper < self.chosen.log_delta - 2.0:
+                    smaller = self.chosen._replace(log_delta=float(ends.log_upper))
+                    return self._enclosed(smaller, self._bands(smaller))
+                return ends
             except (ArithmeticError, ValueError):
                 return None
 
     def _enclosed(self, chosen: Chosen, bands: list[BallBand]) -> Enclosure:
+        """The sum of the bands, and how much more delta may be by what is left out."""
         level = arb(chosen.log_delta)
-        slack = arb(0)
         total = sum((band.value() for band in bands), arb(0))
-        for band, tilt in chosen.negligible:
-            slack += BallBand(
-                band, tilt.order, self.companions, chosen.log_delta
-            ).bound()
-        if chosen.below is not None:
-            below, tilt = (
-                chosen.below
-            )  # of tilts at which its window may not end the moment
-            tilts = [
-                BallBand(below, share * tilt.order, self.companions, chosen.log_delta)
-                for share in (1.0, 0.8, 0.6)
-            ]
-            slack += arb(
-                min(float(one.bound(whole=True).abs_upper()) for one in tilts)
-            ) * (1 + arb(UP))
+        missing = self._bounded(chosen)
         for step, count in self.parts.steps:
-            slack += count * _beyond_window(step, self.parts.cap(step)) * (-level).exp()
+            spread = (1 + arb(step.edge) ** 2).sqrt()
+            left_out = BallStep(step).left_out(arb(self.parts.cap(step)), spread)
+            missing += count * left_out * (-level).exp()
             # outputs beyond a band's end carry a weight of at most Phi(-ENDED) there, of what they give to delta
-            slack += (
-                count
-                * (len(bands) + 1)
-                * (arb(ENDED - UP) / arb(2).sqrt()).erfc()
-                * total
+            ends = 2 * normal_tail(arb(ENDED - UP))
+            missing += count * (len(bands) + 1) * ends * total
+        return from_scaled(total.union(total + arb(missing.abs_upper())), level)
+
+    def _bounded(self, chosen: Chosen) -> arb:
+        """Chernoff's bounds of the bands that do not count, and of all below the last one."""
+        bound = arb(0)
+        for band, tilt in chosen.negligible:
+            bound += self._ball(band, tilt.order, chosen).bound()
+        if chosen.below is not None:
+            band, tilt = chosen.below
+            # at its own tilt the window may not end the moment
+            below = min(
+                float(
+                    self._ball(band, share * tilt.order, chosen)
+                    .bound(whole=True)
+                    .abs_upper()
+                )
+                for share in LOWER_TILTS
             )
-        return from_scaled(total.union(total + arb(slack.abs_upper())), level)
+            bound += arb(below) * (1 + arb(UP))
+        return bound
 
-
-def _beyond_window(step: Step, cap: float) -> arb:
-    """P(z + w g > cap) under X at most, g normal: what the first window leaves out of one output."""
-    if step.backward:
-        shift = arb(0)
-    else:
-        shift = 1 / arb(step.noise_multiplier)
-    return ((arb(cap) - shift) / (2 * (1 + arb(step.edge) ** 2)).sqrt()).erfc() / 2
+    def _ball(self, band: Band, order: float, chosen: Chosen) -> BallBand:
+        return BallBand(band, order, self.companions, chosen.log_delta)

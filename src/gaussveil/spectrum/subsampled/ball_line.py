@@ -1,21 +1,31 @@
 """Rigorous ends of delta along a straight line, in ball arithmetic: steps of any kind, and what stands beside them.
 
-Derived: docs/math/subsampled. Choices are made in doubles and cost width at worst.
+          Im s  |    .  y_1: above it |M| falls on paths of outputs beside the real ones
+                |    :
+                |    o  last node: up to y_1 |M(c + iy)|^2 <= M(c)^2 (1 - y^2 V + y^4 E D^4/24)
+                |    o  h
+       - - - - -|- - o - - - -  Re s
+                0  c-a c c+a    on the lines c - a and c + a |F| bounds what the nodes miss
+
+    delta in sum +- between nodes +- beyond the last one,  and up to the mass beyond the cuts more
+
+(docs/math/subsampled, "Enclosures along a line"). Choices are made in doubles and cost width at worst.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from flint import acb, arb, ctx
 
 from gaussveil.spectrum.enclosures.enclosure import precision_lock
 from gaussveil.spectrum.enclosures.interval import Enclosure, from_scaled
-from gaussveil.spectrum.subsampled.ball_line_step import LineStep, Tilted, _exp_up
+from gaussveil.spectrum.subsampled.ball_line_step import LineStep, Tilted
+from gaussveil.spectrum.subsampled.balls import apart, between_nodes, exp_up, node_sum
 from gaussveil.spectrum.subsampled.companions import BallCompanions
-from gaussveil.spectrum.subsampled.line_cells import UP, LineCells
+from gaussveil.spectrum.subsampled.line_cells import LineCells
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.subsampled.turned_sums import PAIRED, turned_sums
 
@@ -35,24 +45,17 @@ def enclose_on_line(
     """Rigorous ends of delta, which is about e^log_delta; None where a line does not do."""
     with precision_lock(), np.errstate(all="ignore"):
         try:
-            found = LineIntegral(steps, companions, epsilon, log_delta).enclose()
-            if (
-                found is None
-                or found.relative_width < TIGHT_LINE
-                or not found.log_upper < log_delta - 1.0
-            ):
-                return found
-            return (
-                LineIntegral(
-                    steps, companions, epsilon, float(found.log_upper)
-                ).enclose()
-                or found
-            )  # delta is smaller
-        except (
-            ArithmeticError,
-            ValueError,
-        ):  # what was chosen in doubles left their range
-            return None
+            ends = LineIntegral(steps, companions, epsilon, log_delta).enclose()
+            if ends is None or ends.relative_width < TIGHT_LINE:
+                return ends
+            log_upper = float(ends.log_upper)
+            if not log_upper < log_delta - 1.0:
+                return ends
+            # delta is smaller than it was taken for
+            again = LineIntegral(steps, companions, epsilon, log_upper).enclose()
+            return again or ends
+        except (ArithmeticError, ValueError):
+            return None  # what was chosen in doubles left their range
 
 
 class LineIntegral:
@@ -78,33 +81,33 @@ class LineIntegral:
 
     @property
     def _uses(self) -> int:
-        return sum(one.count for one in self.steps) + sum(
-            count for _, count in self.companions.laws
-        )
+        steps = sum(line_step.count for line_step in self.steps)
+        return steps + sum(count for _, count in self.companions.laws)
 
     def tilted(self, c: float) -> Tilted | None:
-        """K and its derivatives of the composition, in doubles."""
-        value = 0.0
-        slope = 0.0
-        bend = 0.0
-        if self.companions.present:
-            step = 1e-4 * min(c, 1.0, self.highest - c)
-            with ctx.workprec(LOOK_BITS):
-                three = [
-                    float(self.companions.exponent(acb(c + k * step)).real.mid())
-                    for k in (-1, 0, 1)
-                ]
-            value = three[1]
-            slope = (three[2] - three[0]) / (2.0 * step)
-            bend = max((three[2] - 2.0 * three[1] + three[0]) / step**2, 0.0)
-        for one in self.steps:
-            found = one.look(c, self.log_delta, self.digits)
-            if found is None:
+        """K and its derivatives of the composition, in doubles; None where c makes rare outputs count."""
+        value, slope, bend = self._companions_at(c)
+        for line_step in self.steps:
+            own = line_step.look(c, self.log_delta, self.digits)
+            if own is None:
                 return None
-            value += one.count * found.value
-            slope += one.count * found.slope
-            bend += one.count * found.bend
+            value += line_step.count * own.value
+            slope += line_step.count * own.slope
+            bend += line_step.count * own.bend
         return Tilted(value, slope, bend, 0.0)
+
+    def _companions_at(self, c: float) -> tuple[float, float, float]:
+        """K, K', K'' of what stands beside, by differences."""
+        if not self.companions.present:
+            return 0.0, 0.0, 0.0
+        step = 1e-4 * min(c, 1.0, self.highest - c)
+        with ctx.workprec(LOOK_BITS):
+            below, value, above = (
+                float(self.companions.exponent(acb(c + k * step)).real.mid())
+                for k in (-1, 0, 1)
+            )
+        slope = (above - below) / (2.0 * step)
+        return value, slope, max((above - 2.0 * value + below) / step**2, 0.0)
 
     def _saddle(self) -> float | None:
         """c next to the minimum of K(c) - c eps - log c(1+c), as far as rare outputs let it."""
@@ -113,15 +116,15 @@ class LineIntegral:
         best = None
         for _ in range(30):
             c = math.exp(0.5 * (low + high))
-            found = self.tilted(c)
-            if (
-                found is None
-                or not found.slope - self.epsilon - 1.0 / c - 1.0 / (1.0 + c) <= 0.0
-            ):
-                high = math.log(c)
-            else:
+            at = self.tilted(c)
+            falls = at is not None and (
+                at.slope - self.epsilon - 1.0 / c - 1.0 / (1.0 + c) <= 0.0
+            )
+            if falls:
                 low = math.log(c)
                 best = c
+            else:
+                high = math.log(c)
         if best is not None and self.tilted(1.3 * best) is None:
             best /= 1.3
         return best
@@ -131,19 +134,13 @@ class LineIntegral:
         for _ in range(4):
             c = self._saddle()
             if c is None:
-                at = None
-            else:
-                at = self.tilted(c)
-            if c is None or at is None:
+                return None
+            at = self.tilted(c)
+            if at is None:
                 return None
             width = min(1.0 / math.sqrt(at.bend), c)
-            peak = (
-                at.value
-                - c * self.epsilon
-                - math.log(c)
-                - math.log1p(c)
-                + math.log(width)
-            )
+            peak = at.value - c * self.epsilon
+            peak += math.log(width) - math.log(c) - math.log1p(c)
             digits = LINE_GOAL + max(peak - self.log_delta, 0.0)
             if digits <= self.digits + 2.0:
                 return c, at, peak, digits
@@ -152,81 +149,67 @@ class LineIntegral:
             self.digits = digits
         return None
 
-    def enclose(self) -> Enclosure | None:
-        """The interval."""
-        place = self._place()
-        if place is None:
-            return None
-        c, at, peak, digits = place
+    def _lines_beside(
+        self, c: float, at: Tilted, digits: float
+    ) -> tuple[float, float] | None:
+        """How far the lines beside are, so that no rare output counts on them, and the log of |F| there at most."""
         beside = min(
             0.8 * c, math.sqrt(2.0 * digits / at.bend), 0.8 * (self.highest - c)
         )
         grown = -math.inf
         for order in (c - beside, c + beside):
-            found = self.tilted(order)
-            while found is None and beside > 0.05 * c:
+            there = self.tilted(order)
+            while there is None and beside > 0.05 * c:
                 beside *= 0.7
-                found = self.tilted(c + beside)
                 order = c + beside
-            if found is None:
+                there = self.tilted(order)
+            if there is None:
                 return None
-            grown = max(grown, found.value - order * self.epsilon - math.log(order))
-        self.tilted(c)
+            grown = max(grown, there.value - order * self.epsilon - math.log(order))
+        return beside, grown
+
+    def enclose(self) -> Enclosure | None:
+        """The ends; None where no line reaches them."""
+        place = self._place()
+        if place is None:
+            return None
+        c, at, peak, digits = place
+        lines = self._lines_beside(c, at, digits)
+        if lines is None:
+            return None
+        beside, grown = lines
+        self.tilted(c)  # cuts and means of the steps are those at c again
         h = 2.0 * math.pi * beside / (LINE_GOAL + max(grown - self.log_delta, 1.0))
-        last = self._height(
-            c,
-            at,
-            self.log_delta - LINE_GOAL - at.value + c * self.epsilon,
-            h * MOST_LINE_PRODUCTS / 30.0,
-        )
+        goal = self.log_delta - LINE_GOAL - at.value + c * self.epsilon
+        last = self._height(c, at, goal, h * MOST_LINE_PRODUCTS / 30.0)
         if not last < math.inf:
             return None
         nodes = math.ceil(last / h)
-        points = sum(one.prepare(c, nodes * h, digits) for one in self.steps)
+        points = sum(
+            line_step.prepare(c, nodes * h, digits) for line_step in self.steps
+        )
         bits = int((digits + math.log(max(self._uses, 1))) / math.log(2.0)) + 50
-        if points * nodes > (
-            MOST_LINE_PRODUCTS if bits <= PAIRED else MOST_LINE_PRODUCTS // 3
-        ):
+        affordable = MOST_LINE_PRODUCTS
+        if bits > PAIRED:
+            affordable //= 3
+        if points * nodes > affordable:
             return None
         with ctx.workprec(bits):
-            for one in self.steps:
-                one.weigh(c, beside)
+            for line_step in self.steps:
+                line_step.weigh(c, beside)
             return self._sum(c, peak, h, nodes, beside)
 
     def _height(self, c: float, at: Tilted, goal: float, most: float) -> float:
         """Where what is left should have fallen to e^goal, by the bounds of `_beyond`; infinite above most."""
+        falls = self._falling(c)
         height = 1.0 / math.sqrt(at.bend)
         low = 0.0
         high = math.inf
-        cells = [LineCells(one.step, c, one.low, one.cut) for one in self.steps]
-        looks = [one.look(c, self.log_delta, self.digits) for one in self.steps]
-        ratios = [
-            (2.0 * look.fourth + 6.0 * look.bend**2) / (24.0 * look.bend)
-            for look in looks
-            if look is not None
-        ]
-        if ratios:
-            middle = math.sqrt(0.5 / max(ratios))
-        else:
-            middle = 0.0
         while height < most:
-            fallen = float(self.companions.falls(c, height).mid())
-            rest = fallen
-            for one, cell, look, ratio in zip(self.steps, cells, looks, ratios):
-                assert look is not None
-                least = min(
-                    height**2 * (1.0 - ratio * height**2),
-                    middle**2 * (1.0 - ratio * middle**2),
-                )
-                fallen -= (
-                    0.5 * one.count * look.bend * least if height < middle else math.inf
-                )
-                rest += one.count * cell.falls(max(height, middle), look.value)
-            low, high = (
-                (low, height)
-                if max(fallen, rest) < goal + math.log(height)
-                else (height, high)
-            )
+            if falls(height) < goal + math.log(height):
+                high = height
+            else:
+                low = height
             if high < 1.06 * low or low == 0.0:
                 return high
             if high < math.inf:
@@ -235,94 +218,113 @@ class LineIntegral:
                 height = 1.4 * height
         return math.inf
 
+    def _falling(self, c: float) -> Callable[[float], float]:
+        """log of a bound on |F| beyond a height, over that at c, in doubles."""
+        bounds = []
+        for line_step in self.steps:
+            look = line_step.look(c, self.log_delta, self.digits)
+            if look is not None:
+                cells = LineCells(line_step.step, c, line_step.low, line_step.cut)
+                ratio = (2.0 * look.fourth + 6.0 * look.bend**2) / (24.0 * look.bend)
+                bounds.append((line_step.count, cells, look, ratio))
+        middle = 0.0
+        if bounds:
+            middle = math.sqrt(0.5 / max(ratio for _, _, _, ratio in bounds))
+
+        def log_bound(height: float) -> float:
+            by_paths = float(self.companions.falls(c, height).mid())
+            by_moments = by_paths
+            for count, cells, look, ratio in bounds:
+                here = height**2 * (1.0 - ratio * height**2)
+                there = middle**2 * (1.0 - ratio * middle**2)
+                if height < middle:
+                    by_moments -= 0.5 * count * look.bend * min(here, there)
+                else:
+                    by_moments = -math.inf
+                by_paths += count * cells.falls(max(height, middle), look.value)
+            return max(by_moments, by_paths)
+
+        return log_bound
+
     def _sum(
         self, c: float, peak: float, h: float, nodes: int, beside: float
     ) -> Enclosure | None:
-        origin = self.companions.exponent(acb(c))
-        step = arb(h)
-        level = origin.real - arb(c) * self.epsilon - peak
-        for one in self.steps:
-            level += one.count * one.moments[0].mid().log()
-        known = []
-        for one in self.steps:
-            middle = one.moments[0].mid()
-            slack = one.cells.error(one.spacing, one.strip, nodes * h)
-            radius = arb(0, (_exp_up(slack) / middle).abs_upper())
-            exponents = [acb(0, step * (loss - one.mean)) for loss in one.losses]
-            sums = turned_sums(
-                [acb(weight / middle) for weight in one.weights], exponents, nodes
-            )
-            known.append([value + acb(radius, radius) for value in sums])
-        drift = (
-            sum((one.count * arb(one.mean) for one in self.steps), arb(0))
-            - self.epsilon
-        )
-        total = arb(0)
-        for n in range(nodes + 1):
-            s = acb(c, step * n)
-            value = (
-                acb(0, step * n * drift) + self.companions.exponent(s) - origin
-            ).exp() / (s * (s + 1))
-            for one, row in zip(self.steps, known):
-                value *= row[n] ** one.count
-            total += value.real / 2 if n == 0 else value.real
-        total *= step / arb.pi() * level.exp()
-        error = self._spacing_error(c, peak, h, beside) + self._beyond(
-            c, nodes * step, level
-        )
+        """The ends, over e^peak, with losses taken from their means, so that what turns is small."""
+        level = self.companions.exponent(acb(c)).real - arb(c) * self.epsilon - peak
+        drift = arb(-self.epsilon)
+        for line_step in self.steps:
+            level += line_step.count * line_step.moments[0].mid().log()
+            drift += line_step.count * arb(line_step.mean)
+        turned = [self._turned(line_step, h, nodes) for line_step in self.steps]
+
+        def moment(n: int) -> acb:
+            product = acb(1)
+            for line_step, row in zip(self.steps, turned):
+                product *= row[n] ** line_step.count
+            return product
+
+        total = node_sum(self.companions, c, h, nodes, drift, moment) * level.exp()
+        error = self._spacing_error(c, peak, h, beside)
+        error += self._beyond(c, nodes * arb(h), level)
         if not error < arb("inf"):
             return None
         total += arb(0, error.abs_upper())
-        missing = sum((one.left_out for one in self.steps), arb(0)) * arb(-peak).exp()
+        missing = arb(-peak).exp() * sum(
+            (line_step.left_out for line_step in self.steps), arb(0)
+        )
         return from_scaled(total.union(total + arb(missing.abs_upper())), arb(peak))
 
+    def _turned(self, line_step: LineStep, h: float, nodes: int) -> list[acb]:
+        """One step's moments at the nodes, over the middle of the one at c, losses less their mean."""
+        middle = line_step.moments[0].mid()
+        slack = line_step.cells.error(line_step.spacing, line_step.strip, nodes * h)
+        radius = arb(0, (exp_up(slack) / middle).abs_upper())
+        weights = [acb(weight / middle) for weight in line_step.weights]
+        exponents = [
+            acb(0, arb(h) * (loss - line_step.mean)) for loss in line_step.losses
+        ]
+        sums = turned_sums(weights, exponents, nodes)
+        return [value + acb(radius, radius) for value in sums]
+
     def _spacing_error(self, c: float, peak: float, h: float, beside: float) -> arb:
-        """The sum against the integral: half the integrals of |F| on both lines beside it, damped; over e^peak."""
-        found = arb(0)
+        """The sum against the integral, by |F| on both lines beside it; over e^peak."""
+        both = arb(0)
         for side, order in enumerate((c - beside, c + beside)):
-            size = (
-                self.companions.exponent(acb(order)).real
-                - arb(order) * self.epsilon
-                - peak
-            )
-            for one in self.steps:
-                size += one.count * arb(one.beside[side].abs_upper()).log()
-            found += size.exp() / order
-        apart = arb(min(c - (c - beside), (c + beside) - c)) * (1 - arb(UP))
-        return found / 2 / ((2 * arb.pi() * apart / arb(h)).exp() - 1)
+            size = self.companions.exponent(acb(order)).real
+            size -= arb(order) * self.epsilon + peak
+            for line_step in self.steps:
+                upper = arb(line_step.beside[side].abs_upper())
+                size += line_step.count * upper.log()
+            both += size.exp() / order
+        return between_nodes(both, apart(c, beside), h)
 
     def _beyond(self, c: float, height: arb, level: arb) -> arb:
         """(1/pi) sum of |F| h beyond the last node, over e^peak: |M| by moments up to a height, by paths above it."""
-        spreads = [one.spread() for one in self.steps]
+        spreads = [line_step.spread() for line_step in self.steps]
         if not all(variance > 0 for variance, _ in spreads):
             return arb("inf")
         start = float(height.lower())
         middle = min(
             (math.sqrt(0.5 / float(ratio.upper())) for _, ratio in spreads), default=0.0
         )
-        caps = [
-            one.count * (arb(one.moments[0].upper()) / one.moments[0].mid()).log()
-            for one in self.steps
-        ]
-        found = arb(0)
+        at_most = level  # moments at c are balls: level has their middles
+        for line_step in self.steps:
+            moment = line_step.moments[0]
+            at_most += line_step.count * (arb(moment.upper()) / moment.mid()).log()
+        missed = arb(0)
         if start < middle:
-            size = self.companions.falls(c, start) + level + sum(caps, arb(0))
-            for one, (variance, ratio) in zip(self.steps, spreads):
+            size = self.companions.falls(c, start) + at_most
+            for line_step, (variance, ratio) in zip(self.steps, spreads):
                 ends = [
-                    arb(t) * arb(t) * (1 - ratio * arb(t) * arb(t))
-                    for t in (start, middle)
+                    arb(y) * arb(y) * (1 - ratio * arb(y) * arb(y))
+                    for y in (start, middle)
                 ]
-                size -= (
-                    one.count
-                    * variance
-                    / 2
-                    * arb(min(float(end.lower()) for end in ends))
-                )
-            found += size.exp() / start
+                least = arb(min(float(end.lower()) for end in ends))
+                size -= line_step.count * variance / 2 * least
+            missed += size.exp() / start
         far = max(start, middle)
-        size = self.companions.falls(c, far) + level + sum(caps, arb(0))
-        for one in self.steps:
-            size += one.count * arb(
-                one.cells.falls(far, float(one.moments[0].log().mid()))
-            )
-        return (found + size.exp() / far) / arb.pi()
+        size = self.companions.falls(c, far) + at_most
+        for line_step in self.steps:
+            log_moment = float(line_step.moments[0].log().mid())
+            size += line_step.count * arb(line_step.cells.falls(far, log_moment))
+        return (missed + size.exp() / far) / arb.pi()
