@@ -59,15 +59,19 @@ GV double cumulant_term(double order, double gap, double log_ratio, double multi
 
 GV Numbers slope_parts(double order, double gap, double log_ratio) {
     double inverse = (1.0 / (1.0 + (order * gap)));
-    double square = (inverse * inverse);
-    double lean = (gap * inverse);
+    double square_ = (inverse * inverse);
+    double lean_ = (gap * inverse);
+    double square = square_;
+    double lean = lean_;
     return MAKE(Numbers){{(((1.0 + (2.0 * order)) + ((order * order) * gap)) * square), (log_ratio + lean), (lean * lean), (inverse * square)}};
 }
 
 GV Blocks slope_parts_block(Lanes order, Lanes gap, Lanes log_ratio) {
     Lanes inverse = (1.0 / (1.0 + (order * gap)));
-    Lanes square = (inverse * inverse);
-    Lanes lean = (gap * inverse);
+    Lanes square_ = (inverse * inverse);
+    Lanes lean_ = (gap * inverse);
+    Lanes square = square_;
+    Lanes lean = lean_;
     return MAKE(Blocks){{(((1.0 + (2.0 * order)) + ((order * order) * gap)) * square), (log_ratio + lean), (lean * lean), (inverse * square)}};
 }
 
@@ -82,8 +86,10 @@ GV double lowest_order(double highest_gap) {
 GV double first_coordinate(double direction, double threshold, double inverse_reach, double slope, double curvature) {
     double drift = (direction * (slope - threshold));
     double root = hypot(drift, sqrt((6.0 * curvature)));
-    double ahead = (3.0 / ((fabs(drift) + root) + 1e-300));
-    double behind = ((root + fabs(drift)) / ((2.0 * curvature) + 1e-300));
+    double ahead_ = (3.0 / ((fabs(drift) + root) + 1e-300));
+    double behind_ = ((root + fabs(drift)) / ((2.0 * curvature) + 1e-300));
+    double ahead = ahead_;
+    double behind = behind_;
     double distance = choose((drift > 0.0), ahead, behind);
     distance = smaller(distance, (0.9 / (inverse_reach + 1e-300)));
     return (-log(clip(((1.0 / distance) - inverse_reach), 1e-300, 1e+300)));
@@ -99,8 +105,10 @@ GV Numbers forces(const double *poles, int pole_count, double centre, double for
     for (int place = 0; place < pole_count; place++) {
         double pole = poles[place];
         double offset = (1.0 / (centre - pole));
-        force = (force - offset);
-        stiffness = (stiffness + (offset * offset));
+        double force_ = (force - offset);
+        double stiffness_ = (stiffness + (offset * offset));
+        force = force_;
+        stiffness = stiffness_;
     }
     return MAKE(Numbers){{force, stiffness}};
 }
@@ -109,8 +117,10 @@ GV Numbers newton_step(double direction, double inverse_reach, double distance, 
     double arrived = (fabs(force) < (0.25 * sqrt(stiffness)));
     double stride = (((direction * distance) * distance) * decay);
     double balance = (force * stride);
-    below = choose((balance < 0.0), coordinate, below);
-    above = choose((balance > 0.0), coordinate, above);
+    double below_ = choose((balance < 0.0), coordinate, below);
+    double above_ = choose((balance > 0.0), coordinate, above);
+    below = below_;
+    above = above_;
     double gradient = (((stiffness * stride) * stride) + (balance * (1.0 - ((2.0 * distance) * inverse_reach))));
     double step = choose((gradient > 0.0), clip(((-balance) / gradient), (-4.0), 4.0), ((-4.0) * sign(balance)));
     double proposal = (coordinate + step);
@@ -123,8 +133,10 @@ GV double spread_at(double gap, double centre) {
     double product = (gap * centre);
     double gap_high = ((gap * SPLIT) - ((gap * SPLIT) - gap));
     double centre_high = ((centre * SPLIT) - ((centre * SPLIT) - centre));
-    double gap_low = (gap - gap_high);
-    double centre_low = (centre - centre_high);
+    double gap_low_ = (gap - gap_high);
+    double centre_low_ = (centre - centre_high);
+    double gap_low = gap_low_;
+    double centre_low = centre_low_;
     double error = (((((gap_high * centre_high) - product) + (gap_high * centre_low)) + (gap_low * centre_high)) + (gap_low * centre_low));
     return ((1.0 + product) + error);
 }
@@ -133,21 +145,27 @@ GV Lanes spread_at_block(Lanes gap, Lanes centre) {
     Lanes product = (gap * centre);
     Lanes gap_high = ((gap * SPLIT) - ((gap * SPLIT) - gap));
     Lanes centre_high = ((centre * SPLIT) - ((centre * SPLIT) - centre));
-    Lanes gap_low = (gap - gap_high);
-    Lanes centre_low = (centre - centre_high);
+    Lanes gap_low_ = (gap - gap_high);
+    Lanes centre_low_ = (centre - centre_high);
+    Lanes gap_low = gap_low_;
+    Lanes centre_low = centre_low_;
     Lanes error = (((((gap_high * centre_high) - product) + (gap_high * centre_low)) + (gap_low * centre_high)) + (gap_low * centre_low));
     return ((1.0 + product) + error);
 }
 
 GV Numbers branch(double gap, double base, double offset, double imag) {
-    double spread = (base + (offset * gap));
-    double along = (imag * gap);
+    double spread_ = (base + (offset * gap));
+    double along_ = (imag * gap);
+    double spread = spread_;
+    double along = along_;
     return MAKE(Numbers){{spread, along, ((spread * spread) + (along * along))}};
 }
 
 GV Blocks branch_block(Lanes gap, Lanes base, Lanes offset, Lanes imag) {
-    Lanes spread = (base + (offset * gap));
-    Lanes along = (imag * gap);
+    Lanes spread_ = (base + (offset * gap));
+    Lanes along_ = (imag * gap);
+    Lanes spread = spread_;
+    Lanes along = along_;
     return MAKE(Blocks){{spread, along, ((spread * spread) + (along * along))}};
 }
 
@@ -183,8 +201,10 @@ GV Lanes log_phase_block(Lanes real, Lanes imag, Lanes drift, Lanes angle, Lanes
 
 GV Numbers place(double position, double bend, double width) {
     double grow = (0.5 * exp(position));
-    double rise = (grow - (0.25 / grow));
-    double swing = (grow + (0.25 / grow));
+    double rise_ = (grow - (0.25 / grow));
+    double swing_ = (grow + (0.25 / grow));
+    double rise = rise_;
+    double swing = swing_;
     return MAKE(Numbers){{rise, swing, (width * (bend * (swing - 1.0))), (width * rise)}};
 }
 
