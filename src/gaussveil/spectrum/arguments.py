@@ -14,10 +14,10 @@ from gaussveil.typing import Array
 
 def float_array(name: str, value: Any, like: Array | None = None) -> Array:
     """`value` as a float64 array, on the namespace and device of `like` unless it already is an array elsewhere."""
-    known = type(value) is float or (
+    recognised = type(value) is float or (
         type(value) is np.ndarray and value.dtype == np.float64
     )
-    if known and (like is None or type(like) is np.ndarray):  # as nearly always
+    if recognised and (like is None or type(like) is np.ndarray):  # as nearly always
         return np.asarray(value)
     if is_array_api_obj(value) and not isinstance(value, np.ndarray | np.generic):
         if like is None:

@@ -74,9 +74,9 @@ def _largest_shift(side: _Ends) -> float:
     rest = np.log1p(-side.upper) - side.levels
     begin = int(np.argmax(rest))
     if begin or side.upper[0] == 1.0:
-        least = -2.0 * float(scipy.special.ndtri_exp(rest[begin] - math.log(2.0)))
+        least_mu = -2.0 * float(scipy.special.ndtri_exp(rest[begin] - math.log(2.0)))
     else:
-        least = 0.0
+        least_mu = 0.0
     levels = side.levels[begin:]
     deltas = side.upper[begin:]
     first = levels[:-1]
@@ -98,7 +98,7 @@ def _largest_shift(side: _Ends) -> float:
         )  # not so without an answer
         low = np.where(reached, low, np.log(mu))
         high = np.where(reached, np.log(mu), high)
-    largest = max(float(np.max(high, initial=-18.0)), math.log(max(least, 1e-300)))
+    largest = max(float(np.max(high, initial=-18.0)), math.log(max(least_mu, 1e-300)))
     if largest < HIGHEST:
         return math.exp(largest) * (1.0 + 1e-12)
     return math.inf
@@ -182,22 +182,22 @@ def tradeoff_of(curve: Any, type_one_error: Floats) -> Floats:
         grid = max(min(float(side.epsilon(max(smallest, 1e-12))), 700.0), 1e-9) * GRID
         deltas = np.asarray(side.delta(grid), dtype=np.float64)
         for index, level in enumerate(levels):
-            found = _bound(grid, deltas, float(level), ahead)
+            bounds = _bound(grid, deltas, float(level), ahead)
             points = grid
             for _ in range(2):
-                place = int(np.argmax(found))
+                place = int(np.argmax(bounds))
                 points = np.linspace(
                     points[max(place - 1, 0)],
                     points[min(place + 1, points.size - 1)],
                     17,
                 )
-                found = _bound(
+                bounds = _bound(
                     points,
                     np.asarray(side.delta(points), dtype=np.float64),
                     float(level),
                     ahead,
                 )
-            best[index] = max(best[index], float(np.max(found)))
+            best[index] = max(best[index], float(np.max(bounds)))
     return np.reshape(np.clip(best, 0.0, 1.0 - levels), np.shape(type_one_error))
 
 

@@ -92,20 +92,22 @@ def renyi_upper(curve: Any, order: float) -> float:
         low = min(
             s, LARGEST_POWER / max(end, 1e-9)
         )  # beyond it e^K grows by at most e^l for each order
-        found, height = cumulant_upper(curve, low)
+        log_moment, height = cumulant_upper(curve, low)
         if height:
             rest = math.log1p(low) + math.log(height) + low * largest
         else:
             rest = -math.inf
         return min(
-            (float(np.logaddexp(found, rest)) + (s - low) * largest) / s * ROUNDED_UP,
+            (float(np.logaddexp(log_moment, rest)) + (s - low) * largest)
+            / s
+            * ROUNDED_UP,
             largest,
         )
-    found, _ = cumulant_upper(curve, s)
+    log_moment, _ = cumulant_upper(curve, s)
     t = max(s + 1.0, end / steepest**2 - 0.5)
     rest = (
         math.log(s * (1.0 + s) / (t - s))
         + 0.5 * steepest**2 * t * (t + 1.0)
         - (t - s) * end
     )
-    return float(np.logaddexp(found, rest)) / s * ROUNDED_UP
+    return float(np.logaddexp(log_moment, rest)) / s * ROUNDED_UP

@@ -53,7 +53,7 @@ def condensed(terms: Terms) -> Terms:
     left = columns[:, ~inside]
     shape = (*terms.batch_shape, -1)
     none = np.zeros_like(nodes[0])
-    found = np.concatenate(
+    rows = np.concatenate(
         (
             left,
             [nodes[0], logs[0], masses[0], none],
@@ -62,7 +62,7 @@ def condensed(terms: Terms) -> Terms:
         axis=1,
     )
     return Terms(
-        *(column.reshape(shape) for column in found[:, (found[2] > 0) | (found[3] > 0)])
+        *(column.reshape(shape) for column in rows[:, (rows[2] > 0) | (rows[3] > 0)])
     )
 
 

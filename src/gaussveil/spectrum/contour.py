@@ -135,7 +135,7 @@ def _log_hockey_stick_rows(terms: Terms, threshold: Array) -> Integral:
     centre, width = saddle(terms, threshold, HOCKEY_STICK)
     large = formulas.looks_large(xp, threshold, centre, width, cumulant(terms, centre))
     rows = where(~large)
-    found = Integral(
+    integral = Integral(
         xp.zeros_like(threshold), xp.zeros_like(threshold), xp.zeros_like(threshold)
     )
     if rows.shape[0]:
@@ -143,8 +143,8 @@ def _log_hockey_stick_rows(terms: Terms, threshold: Array) -> Integral:
             take_rows(column, rows) for column in (threshold, centre, width)
         )
         part = _integrate_rows(terms.rows(rows), at, HOCKEY_STICK, around, across)
-        found = Integral(
-            *(put_rows(column, rows, update) for column, update in zip(found, part))
+        integral = Integral(
+            *(put_rows(column, rows, update) for column, update in zip(integral, part))
         )
     rows = where(large)
     if rows.shape[0]:
@@ -153,10 +153,10 @@ def _log_hockey_stick_rows(terms: Terms, threshold: Array) -> Integral:
         region = HOCKEY_STICK_COMPLEMENT
         missing = _integrate_rows(chosen, at, region, *saddle(chosen, at, region))
         part = Integral(*formulas.from_complement(xp, *missing))
-        found = Integral(
-            *(put_rows(column, rows, update) for column, update in zip(found, part))
+        integral = Integral(
+            *(put_rows(column, rows, update) for column, update in zip(integral, part))
         )
-    return found
+    return integral
 
 
 def log_delta(terms: Terms, threshold: Array) -> Integral:
@@ -179,13 +179,13 @@ def _log_delta_rows(terms: Terms, threshold: Array) -> Integral:
     )
     unknown = xp.where(edge, xp.zeros_like(threshold), xp.full_like(threshold, -xp.inf))
     error = xp.where(edge, xp.full_like(threshold, xp.inf), xp.zeros_like(threshold))
-    found = Integral(unknown, xp.zeros_like(threshold), error)
+    integral = Integral(unknown, xp.zeros_like(threshold), error)
     if rows.shape[0]:
         part = log_hockey_stick(terms.rows(rows), take_rows(threshold, rows))
-        found = Integral(
-            *(put_rows(column, rows, update) for column, update in zip(found, part))
+        integral = Integral(
+            *(put_rows(column, rows, update) for column, update in zip(integral, part))
         )
-    return found
+    return integral
 
 
 def doubtful(log_delta: Array, error: Array) -> Array:
@@ -216,42 +216,42 @@ def _in_chunks(
     count = threshold.shape[0]
     if count == 0:
         return Integral(threshold, threshold, threshold)
-    parts = []
+    chunks = []
     for start in range(0, count, rows):
         stop = min(start + rows, count)
-        parts.append(evaluate(terms.span(start, stop), threshold[start:stop]))
-    if len(parts) == 1:
-        return parts[0]
-    return Integral(*(xp.concat(list(column)) for column in zip(*parts)))
+        chunks.append(evaluate(terms.span(start, stop), threshold[start:stop]))
+    if len(chunks) == 1:
+        return chunks[0]
+    return Integral(*(xp.concat(list(column)) for column in zip(*chunks)))
 
 
 def _integrate_rows(
     terms: Terms, threshold: Array, region: Region, centre: Array, width: Array
 ) -> Integral:
     xp = array_namespace(threshold)
-    found = _trapezoid(terms, threshold, region, centre, width, *TRAPEZOID_RULES[0])
+    integral = _trapezoid(terms, threshold, region, centre, width, *TRAPEZOID_RULES[0])
     for count, reach in TRAPEZOID_RULES[1:]:
-        rows = where(xp.isinf(found.log_error))
+        rows = where(xp.isinf(integral.log_error))
         if rows.shape[0] == 0:
-            return found
+            return integral
         at, around, across = (
             take_rows(column, rows) for column in (threshold, centre, width)
         )
         again = _trapezoid(terms.rows(rows), at, region, around, across, count, reach)
-        found = Integral(
-            *(put_rows(column, rows, update) for column, update in zip(found, again))
+        integral = Integral(
+            *(put_rows(column, rows, update) for column, update in zip(integral, again))
         )
-    rows = where(xp.isinf(found.log_error))
+    rows = where(xp.isinf(integral.log_error))
     if rows.shape[0] == 0:
-        return found
+        return integral
     at = take_rows(threshold, rows)
     around = take_rows(centre, rows)
     left = terms.rows(rows)
     bound = _chernoff(left, at, region, around) + _rounding(left, at, around)
     return Integral(
-        put_rows(found.log_value, rows, bound),
-        put_rows(found.slope, rows, -around),
-        found.log_error,
+        put_rows(integral.log_value, rows, bound),
+        put_rows(integral.slope, rows, -around),
+        integral.log_error,
     )
 
 

@@ -50,15 +50,17 @@ def dominated(
         count = source.count
         variation = 0.0
         if isinstance(origin, ExactMatrices):
-            found, variation = next(reduced)
+            pair, variation = next(reduced)
             gap, log_ratio, energy = (
-                float_array("terms", column, like) for column in found
+                float_array("terms", column, like) for column in pair
             )
             terms = Terms(gap, log_ratio, xp.ones_like(gap), energy)
         else:
             shape = (*batch_shape, origin.variance_gap.shape[-1])
-            given = (origin.variance_gap, origin.multiplicity, origin.energy)
-            terms = Terms.from_gaps(*(xp.broadcast_to(one, shape) for one in given))
+            stored = (origin.variance_gap, origin.multiplicity, origin.energy)
+            terms = Terms.from_gaps(
+                *(xp.broadcast_to(values, shape) for values in stored)
+            )
             if source.swapped:
                 terms = terms.reversed()
         if count > 1:
@@ -80,8 +82,8 @@ def sharper_rows(source: ExactSource, terms: Terms, doubtful: Array) -> Terms:
     batch = terms.batch_shape
     flat = terms.flat(batch)
     rows = where(array_namespace(doubtful).reshape(doubtful, (-1,)))
-    found = enclosures.sharper(source, batch, [int(row) for row in rows])
-    columns = [float_array("terms", column, flat.variance_gap) for column in found]
+    sharper = enclosures.sharper(source, batch, [int(row) for row in rows])
+    columns = [float_array("terms", column, flat.variance_gap) for column in sharper]
     merged = (
         put_rows(old, rows, new)
         for old, new in zip((flat.variance_gap, flat.log_ratio, flat.energy), columns)

@@ -111,13 +111,13 @@ def feasible_log_delta(
     gap = np.stack((np.zeros_like(excess), -excess), axis=-1)
     energy = np.stack((_cosine(angle) ** 2, np.sin(angle) ** 2), axis=-1) * mean_gap**2
     loss = PrivacyLoss.from_terms(gap, np.array([1.0, float(rank)]), energy)
-    found = np.asarray((loss if wide_first else loss.reversed()).log_delta(epsilon))
+    values = np.asarray((loss if wide_first else loss.reversed()).log_delta(epsilon))
     # far apart, every delta of these rounds to 1 and settles nothing; the mean alone has a closed form that does
     if mean_gap > 0:
         shifted = float(log_delta_mean_shift(mean_gap, epsilon))
     else:
         shifted = -inf
-    return max(float(np.max(_known(found))), shifted)
+    return max(float(np.max(_known(values))), shifted)
 
 
 def _cosine(angle: Floats) -> Floats:
@@ -173,9 +173,9 @@ class _Search:
             enough = self.lower + ENVELOPE_GAP
             if upper <= enough or self.evaluations > MOST_EVALUATIONS:
                 break
-            parts = []
+            fresh_cells = []
             if near_bound > enough and near > 1e-13 * self.excess:
-                parts.append(np.array([[near / 4, near, 0.0, pi / 2]]))
+                fresh_cells.append(np.array([[near / 4, near, 0.0, pi / 2]]))
                 near /= 4
                 near_bound = triangle_bound(
                     self.gap, near, 1, self.epsilon, wide_first=self.wide_first
@@ -185,9 +185,9 @@ class _Search:
             worst = np.argsort(-bounds)[:BATCH]
             worst = worst[bounds[worst] > enough]
             if worst.size:
-                parts.append(self._halves(cells[worst]))
+                fresh_cells.append(self._halves(cells[worst]))
                 self._try(cells[worst[:1]])
-            fresh = np.concatenate(parts)
+            fresh = np.concatenate(fresh_cells)
             keep = np.ones(bounds.size, dtype=np.bool_)
             keep[worst] = False
             cells = np.concatenate((cells[keep], fresh))
@@ -238,13 +238,13 @@ class _Search:
     def _try(self, cells: Floats) -> None:
         """Raise the lower end by the feasible pair of largest excess in the middle of each cell."""
         angle = (cells[:, 2] + cells[:, 3]) / 2
-        found = self._log_delta(
+        values = self._log_delta(
             self.gap * _cosine(angle),
             self.gap * np.sin(angle),
             cells[:, 1] / OUTWARDS,
             self.epsilon,
         )
-        self.lower = max(self.lower, float(np.max(_known(found))))
+        self.lower = max(self.lower, float(np.max(_known(values))))
 
     def _log_delta(
         self, aside: Floats, along: Floats, excess: Floats, epsilon: Floats | float

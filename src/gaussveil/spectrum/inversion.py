@@ -66,15 +66,15 @@ def _private_root(terms: Terms, goal: Array, limit: Array) -> Array:
     answer = goal
     low = -1 + 0 * goal
     high = limit
-    wanted = goal
+    newton = goal
     supremum = limit
     before = xp.inf + 0 * goal
     last = goal
     steep = goal
     for tries in range(200):
         value, slope = evaluate(rows, at)
-        excess = value - wanted
-        tolerance = ROOT_TOLERANCE * xp.maximum(1 + 0 * wanted, xp.abs(wanted))
+        excess = value - newton
+        tolerance = ROOT_TOLERANCE * xp.maximum(1 + 0 * newton, xp.abs(newton))
         private = excess <= 0
         low = xp.where(private, low, at)
         high = xp.where(private, at, high)
@@ -129,7 +129,7 @@ def _private_root(terms: Terms, goal: Array, limit: Array) -> Array:
             following,
             low,
             high,
-            wanted,
+            newton,
             supremum,
             curvature,
             excess,
@@ -137,7 +137,7 @@ def _private_root(terms: Terms, goal: Array, limit: Array) -> Array:
             slope,
         )
         columns = tuple(take_rows(column, left) for column in columns)
-        rows, at, low, high, wanted, supremum, curvature, before, last, steep = columns
+        rows, at, low, high, newton, supremum, curvature, before, last, steep = columns
     raise NumericalError(
         "No epsilon on the private side was found; use enclose() to inspect this pair."
     )
@@ -264,10 +264,10 @@ def _solve(
     at = start
     low = lower
     high = upper
-    wanted = goal
+    step_to = goal
     for _ in range(200):
         value, slope = evaluate(rows, at)
-        excess = value - wanted
+        excess = value - step_to
         above = excess * slope < 0  # the root lies above
         low = xp.where(above, at, low)
         high = xp.where(above, high, at)
@@ -279,7 +279,7 @@ def _solve(
             xp.isfinite(low) & xp.isfinite(high), (low + high) / 2, outward
         )
         following = xp.where((newton > low) & (newton < high), newton, middle)
-        tolerance = ROOT_TOLERANCE * xp.maximum(1 + 0 * wanted, xp.abs(wanted))
+        tolerance = ROOT_TOLERANCE * xp.maximum(1 + 0 * step_to, xp.abs(step_to))
         done = (xp.abs(excess) <= tolerance) | (
             high - low <= 4 * UNIT_ROUNDOFF * xp.abs(at)
         )
@@ -287,8 +287,8 @@ def _solve(
         left = where(~done)
         if left.shape[0] == 0:
             return root
-        rows, at, low, high, wanted = (
-            take_rows(column, left) for column in (rows, following, low, high, wanted)
+        rows, at, low, high, step_to = (
+            take_rows(column, left) for column in (rows, following, low, high, step_to)
         )
     raise NumericalError(
         "A root of the privacy curve was not found; use enclose() to inspect this pair."

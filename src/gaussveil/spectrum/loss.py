@@ -151,20 +151,20 @@ class PrivacyLoss(GaussianFacts):
             if variation == 0:
                 return _plain(xp.reshape(private_epsilon(terms, flat), shape))
             # A sliver of the target pays for what the reduction leaves out; where it cannot, an enclosure may decide.
-            found = private_epsilon(terms, flat * (1 - SLIVER))
-            paid = found + math.log(2 * variation / SLIVER) <= xp.log(flat)
-            doubtful = where(~paid & (found < xp.inf))
+            answer = private_epsilon(terms, flat * (1 - SLIVER))
+            paid = answer + math.log(2 * variation / SLIVER) <= xp.log(flat)
+            doubtful = where(~paid & (answer < xp.inf))
             rows = [int(doubtful[place]) for place in range(doubtful.shape[0])]
             upper = {
-                row: self._enclosed_log_delta(row, shape, float(found[row]))
+                row: self._enclosed_log_delta(row, shape, float(answer[row]))
                 for row in rows
             }
             short = [row for row in rows if not upper[row] <= float(xp.log(flat[row]))]
             for row in short:
                 if float(flat[row]) == 0:
-                    found[row] = xp.inf
+                    answer[row] = xp.inf
             if all(float(flat[row]) == 0 for row in short):
-                return _plain(xp.reshape(found, shape))
+                return _plain(xp.reshape(answer, shape))
         raise NumericalError(
             "No epsilon was proven for so small a delta; use enclose() to inspect this pair."
         )
@@ -226,10 +226,10 @@ class PrivacyLoss(GaussianFacts):
 
     def enclose(self, epsilon: Any) -> Enclosure:
         """Rigorous lower and upper end of delta(epsilon) by ball arithmetic, from the exact inputs of the pair."""
-        found: Enclosure = enclosures.enclose_loss(
+        ends: Enclosure = enclosures.enclose_loss(
             self._sources, self.batch_shape, epsilon
         )
-        return found
+        return ends
 
     def dominating(self, bits: int = PROOF_BITS[0]) -> tuple[PrivacyLoss, float]:
         """A loss of plain terms that is no better than this one, and a total variation to be paid on top, both proven.
@@ -256,14 +256,14 @@ class PrivacyLoss(GaussianFacts):
     @np.errstate(all="ignore")
     def reversed(self) -> PrivacyLoss:
         """The loss of Y against X."""
-        found = PrivacyLoss(
+        exchanged = PrivacyLoss(
             self._terms.reversed(), [source.reversed() for source in self._sources]
         )
-        found._dominating |= {
+        exchanged._dominating |= {
             bits: (loss.reversed(), left)
             for bits, (loss, left) in self._dominating.items()
         }
-        return found
+        return exchanged
 
     def dp_delta(self, epsilon: Any) -> Array:
         """delta of (epsilon, delta)-differential privacy: the worse of both directions."""
@@ -359,7 +359,7 @@ class PrivacyLoss(GaussianFacts):
     ) -> float:
         """log delta by ball arithmetic, for the rare place where doubles cancel: next to the largest loss, say."""
         try:
-            found = enclosures.enclose_at(
+            ends = enclosures.enclose_at(
                 self._sources,
                 self.batch_shape,
                 np.unravel_index(row, shape),
@@ -368,7 +368,7 @@ class PrivacyLoss(GaussianFacts):
             )
         except NumericalError:  # not decided: at most one
             return 0.0
-        return float(found.log_upper)
+        return float(ends.log_upper)
 
     @np.errstate(all="ignore")
     def _tail(self, epsilon: Any, upper: rules.Region, lower: rules.Region) -> Array:

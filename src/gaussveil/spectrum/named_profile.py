@@ -90,10 +90,10 @@ class PrivacyProfile(PrivacyCurve):
     def enclose(self, epsilon: ArrayLike) -> Enclosure:
         """Ends of delta(epsilon): proven for a closed form in balls, in doubles elsewhere."""
         levels = epsilon_array(epsilon, np.zeros(()))
-        found = [self._enclose_at(float(level)) for level in np.ravel(levels)]
-        if None in found:
+        places = [self._enclose_at(float(level)) for level in np.ravel(levels)]
+        if None in places:
             return super().enclose(epsilon)
-        return stacked([one for one in found if one is not None], levels.shape)
+        return stacked([place for place in places if place is not None], levels.shape)
 
     def _enclose_at(self, epsilon: float) -> Enclosure | None:
         from flint import arb, ctx
@@ -103,9 +103,9 @@ class PrivacyProfile(PrivacyCurve):
         if epsilon >= self.largest_loss and self.infinity == 0.0:
             return ZERO
         with precision_lock(), ctx.workprec(BALL_BITS):
-            found = self._in_balls(arb(epsilon))
-            if found is not None:
-                return from_scaled(found, arb(0))
+            ball = self._in_balls(arb(epsilon))
+            if ball is not None:
+                return from_scaled(ball, arb(0))
             return None
 
     def _in_balls(self, epsilon: arb) -> arb | None:
@@ -125,7 +125,7 @@ def _chord_nodes(stored: str) -> Chords:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_plain(one) for one in value]
+        return [_plain(entry) for entry in value]
     if hasattr(value, "to_dict"):
         return value.to_dict()
     return value
@@ -146,11 +146,11 @@ def profile_from_dict(record: Mapping[str, Any]) -> PrivacyProfile:
     stored = record["parameters"]
     kind = _kind_of(name, version)
     if kind is None:
-        known = ", ".join(
+        kinds = ", ".join(
             f"{key} (version {number})" for key, number in sorted(_REGISTRY)
         )
         raise FormatError(
-            f"No profile {name!r} of version {version!r} here; this release of gaussveil knows {known}."
+            f"No profile {name!r} of version {version!r} here; this release of gaussveil knows {kinds}."
         )
     expected = {field.lstrip("_") for field in _field_names(kind)}
     if not isinstance(stored, Mapping) or set(stored) != expected:
@@ -171,7 +171,7 @@ def _kind_of(name: object, version: object) -> type[PrivacyProfile] | None:
 
 def _restored(value: Any) -> Any:
     if isinstance(value, list):
-        return tuple(_restored(one) for one in value)
+        return tuple(_restored(entry) for entry in value)
     if not isinstance(value, Mapping):
         return value
     if "profile" in value:

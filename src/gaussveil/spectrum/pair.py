@@ -50,8 +50,8 @@ class GaussianPair(PrivacyLoss):
     def _terms(self) -> Terms:
         """The reduced terms; those that doubles may have lost are made anew when first asked for."""
         if self._doubtful is not None:
-            found = sharper_rows(self._sources[0], self._reduced, self._doubtful)
-            self._reduced = found.read_only()
+            sharper = sharper_rows(self._sources[0], self._reduced, self._doubtful)
+            self._reduced = sharper.read_only()
             self._doubtful = None
         return self._reduced
 

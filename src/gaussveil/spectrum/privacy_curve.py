@@ -118,13 +118,15 @@ class PrivacyCurve(CurveFacts, ABC):
         if not np.all(orders > 1.0):
             raise ParameterError("'order' must be > 1. Got a value <= 1, or NaN.")
         if self._exact is not None:
-            found = [
-                float(self._exact.renyi(float(one))) * ROUNDED_UP
-                for one in np.ravel(orders)
+            divergences = [
+                float(self._exact.renyi(float(each))) * ROUNDED_UP
+                for each in np.ravel(orders)
             ]
-            return np.reshape(np.array(found), orders.shape)[()]
-        found = [chords.renyi_upper(self, float(one)) for one in np.ravel(orders)]
-        return np.reshape(np.array(found), orders.shape)[()]
+            return np.reshape(np.array(divergences), orders.shape)[()]
+        divergences = [
+            chords.renyi_upper(self, float(each)) for each in np.ravel(orders)
+        ]
+        return np.reshape(np.array(divergences), orders.shape)[()]
 
     def cumulant(self, order: Any) -> Any:
         """K(s) = log E_X[exp(s L)] at real s, which adds up under composition; an upper end where it is not exact.
@@ -133,13 +135,13 @@ class PrivacyCurve(CurveFacts, ABC):
         """
         orders = float_array("order", order, np.zeros(()))
         require_finite("order", orders)
-        found = np.zeros(orders.size)
-        for place, one in enumerate(np.ravel(orders).tolist()):
-            if one > 0.0:
-                found[place] = one * float(self.renyi(1.0 + one))
-            elif one < -1.0:
-                found[place] = (-1.0 - one) * float(self.reversed().renyi(-one))
-        return np.reshape(found, orders.shape)[()]
+        values = np.zeros(orders.size)
+        for place, each in enumerate(np.ravel(orders).tolist()):
+            if each > 0.0:
+                values[place] = each * float(self.renyi(1.0 + each))
+            elif each < -1.0:
+                values[place] = (-1.0 - each) * float(self.reversed().renyi(-each))
+        return np.reshape(values, orders.shape)[()]
 
     def enclose(self, epsilon: ArrayLike) -> Enclosure:
         """Ends of delta(epsilon); `proven` tells whether every rounding is counted, or doubles were trusted."""
@@ -309,8 +311,8 @@ class PrivacyCurve(CurveFacts, ABC):
 
     def cumulant_bounds(self, orders: Floats) -> tuple[Floats, Floats]:
         """Upper ends of K at orders > 0, one axis more for a batch; and the tail mass that each leaves out."""
-        found = [chords.cumulant_upper(self, float(order)) for order in orders]
-        values, tails = np.transpose(found)
+        bounds = [chords.cumulant_upper(self, float(order)) for order in orders]
+        values, tails = np.transpose(bounds)
         return values, tails
 
     @cached_property

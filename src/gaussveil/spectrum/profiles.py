@@ -105,10 +105,10 @@ class ResponseOrNoise(HasLaw):
     def largest_loss(self) -> float:
         """The loss of the true answer or, seen from the other side, that of the others; rounded up."""
         if self.backward:
-            found = -np.log(self.noise)
+            loss = -np.log(self.noise)
         else:
-            found = np.log1p((self.classes - 1) * (1.0 - self.noise))
-        return float(found) * (1.0 + 1e-15)
+            loss = np.log1p((self.classes - 1) * (1.0 - self.noise))
+        return float(loss) * (1.0 + 1e-15)
 
     def reversed(self) -> ResponseOrNoise:
         """The answer at random against the other."""

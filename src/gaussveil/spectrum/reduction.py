@@ -154,14 +154,16 @@ def _reduce_piece(first_row: int, *arrays: Array) -> tuple[Array, ...]:
         return _reduce_rows(
             first_row + xp.arange(arrays[0].shape[0], device=arrays[0].device), *arrays
         )
-    *found, left = compiled.reduce_rows(*arrays)
+    *columns, left = compiled.reduce_rows(*arrays)
     if not every(~left):
         rest = where(left)
         again = _reduce_rows(
             first_row + rest, *(take_rows(array, rest) for array in arrays)
         )
-        found = [put_rows(column, rest, update) for column, update in zip(found, again)]
-    return tuple(found)
+        columns = [
+            put_rows(column, rest, update) for column, update in zip(columns, again)
+        ]
+    return tuple(columns)
 
 
 def _reduce_rows(

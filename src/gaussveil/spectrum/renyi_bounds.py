@@ -99,10 +99,13 @@ class RenyiBound(PrivacyProfile):
 
     def _divergence(self, epsilon: Floats) -> Any:
         orders = np.array(self.orders)
-        known = np.array(self.divergences)
+        divergences = np.array(self.divergences)
         return np.min(
             _delta(
-                orders - 1.0, known, np.asarray(epsilon)[..., None], float(known.min())
+                orders - 1.0,
+                divergences,
+                np.asarray(epsilon)[..., None],
+                float(divergences.min()),
             ),
             axis=-1,
         )
@@ -115,12 +118,12 @@ class RenyiBound(PrivacyProfile):
     def renyi(self, order: Any) -> Any:
         """The bound at the next order that is known; infinite above the last."""
         orders = float_array("order", order, np.zeros(()))
-        known = list(zip(self.orders, self.divergences))
-        found = [
-            min((bound for at, bound in known if at >= one), default=math.inf)
-            for one in np.ravel(orders)
+        bounds = list(zip(self.orders, self.divergences))
+        least_bounds = [
+            min((bound for at, bound in bounds if at >= asked), default=math.inf)
+            for asked in np.ravel(orders)
         ]
-        return np.reshape(np.array(found), orders.shape)[()]
+        return np.reshape(np.array(least_bounds), orders.shape)[()]
 
 
 def _delta(c: Floats, divergence: Floats, epsilon: Floats, smallest: float) -> Floats:

@@ -147,18 +147,18 @@ def brent(
             return now
         if abs(last) > near and abs(at_now) < abs(at_before):
             if before == other:  # by a line
-                wanted = -at_now * (now - before) / (at_now - at_before)
+                interpolated = -at_now * (now - before) / (at_now - at_before)
             else:  # by a parabola
-                one = (at_before - at_now) / (before - now)
-                two = (at_other - at_now) / (other - now)
-                wanted = (
+                slope_here = (at_before - at_now) / (before - now)
+                slope_there = (at_other - at_now) / (other - now)
+                interpolated = (
                     -at_now
-                    * (at_other * two - at_before * one)
-                    / (two * one * (at_other - at_before))
+                    * (at_other * slope_there - at_before * slope_here)
+                    / (slope_there * slope_here * (at_other - at_before))
                 )
             last, step = (
-                (step, wanted)
-                if 2 * abs(wanted) < min(abs(last), 3 * abs(half) - near)
+                (step, interpolated)
+                if 2 * abs(interpolated) < min(abs(last), 3 * abs(half) - near)
                 else (half, half)
             )
         else:

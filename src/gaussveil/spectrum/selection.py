@@ -27,7 +27,7 @@ def array_namespace(*arrays: Array) -> Any:
     else:
         return np
     try:
-        found = array_api_compat.array_namespace(*arrays)
+        namespace = array_api_compat.array_namespace(*arrays)
     except TypeError:
         kinds = sorted(
             {
@@ -45,7 +45,7 @@ def array_namespace(*arrays: Array) -> Any:
         raise InputError(
             f"Arrays must all lie on one device. Got {' and '.join(sorted(devices))}."
         )
-    return found
+    return namespace
 
 
 def every(mask: Array) -> bool:

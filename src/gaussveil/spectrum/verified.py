@@ -22,7 +22,7 @@ from gaussveil.typing import Floats
 @np.errstate(all="ignore")  # what overflows shows nothing, and says one
 def dp_delta_upper(loss: PrivacyLoss, epsilon: float) -> Floats:
     """At least the worse of both directions of delta, for each loss of a batch; 1 where doubles show nothing."""
-    parts = []
+    losses = []
     variation = np.zeros(loss.batch_shape)
     for source in loss.sources:
         origin = source.origin
@@ -33,12 +33,16 @@ def dp_delta_upper(loss: PrivacyLoss, epsilon: float) -> Floats:
         else:
             part = PrivacyLoss.from_terms(
                 *(
-                    host(one)
-                    for one in (origin.variance_gap, origin.multiplicity, origin.energy)
+                    host(column)
+                    for column in (
+                        origin.variance_gap,
+                        origin.multiplicity,
+                        origin.energy,
+                    )
                 )
             )
-        parts.append((part.reversed() if source.swapped else part) ** source.count)
-    whole = compose(*parts)
+        losses.append((part.reversed() if source.swapped else part) ** source.count)
+    whole = compose(*losses)
     ideal = np.maximum(whole.delta(epsilon), whole.reversed().delta(epsilon)) * (
         1 + LOSS_RELATIVE_ERROR
     )
@@ -51,7 +55,7 @@ def _diagonal(
 ) -> tuple[Floats, Floats, Floats]:
     """Variance gaps, energies and the total variation between their pair and the exact one; infinite if unknown."""
     mean_x, cov_x, mean_y, cov_y = (
-        host(one) for one in (pair.mean_x, pair.cov_x, pair.mean_y, pair.cov_y)
+        host(entry) for entry in (pair.mean_x, pair.cov_x, pair.mean_y, pair.cov_y)
     )
     size = cov_y.shape[-1]
     unit = (
@@ -91,14 +95,14 @@ def _diagonal(
     left_mean = unit * np.sqrt(
         np.sum((sizes @ np.abs(shift)) ** 2, axis=(-2, -1)) / narrowest
     )
-    known = (share < 0.25) & (narrowest > 0) & np.isfinite(left_mean)
+    bounded = (share < 0.25) & (narrowest > 0) & np.isfinite(left_mean)
     gaps, energy = (
-        np.where(known[..., None], column, 0.0) for column in (gaps, means * means)
+        np.where(bounded[..., None], column, 0.0) for column in (gaps, means * means)
     )
     return (
         gaps,
         energy * (1 + 4 * UNIT_ROUNDOFF),
-        np.where(known, (share + left_mean) / 2, np.inf),
+        np.where(bounded, (share + left_mean) / 2, np.inf),
     )
 
 

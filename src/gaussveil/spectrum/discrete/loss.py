@@ -83,32 +83,32 @@ def compose_pessimistic(
             raise ParameterError(
                 f"'{name}' must lie in [{low}, {high}]. Got {value!r}."
             )
-    parts = _folded(items, counts)
-    uses = sum(count for _, count in parts)
-    spans = [_spans(pair, tail_mass / uses) for pair, _ in parts]
-    share = _CONTOUR_WORK / max(1.0, len(parts) / 8)  # many parts share the work
+    factors = _folded(items, counts)
+    uses = sum(count for _, count in factors)
+    spans = [_spans(pair, tail_mass / uses) for pair, _ in factors]
+    share = _CONTOUR_WORK / max(1.0, len(factors) / 8)  # many parts share the work
     sketch = [
         (_discretised(pair, max(*span, 1e-9) / SKETCH_NODES, span, share), n)
-        for (pair, n), span in zip(parts, spans)
+        for (pair, n), span in zip(factors, spans)
     ]
     plans = [ConvolutionPlan.of(side, tail_mass) for side in _orientations(sketch)]
     width = max(
         [plan.top - plan.bottom for plan in plans] + [sum(span) for span in spans]
     )
     grid = _aligned(
-        max(_fine(interval, spans, parts), width / max_bins),
-        [pair for pair, _ in parts],
+        max(_fine(interval, spans, factors), width / max_bins),
+        [pair for pair, _ in factors],
     )
     losses = [
         (_discretised(pair, grid, span, share), count)
-        for (pair, count), span in zip(parts, spans)
+        for (pair, count), span in zip(factors, spans)
     ]
     if uses == 1:
         (forward_masses, backward_masses), _ = losses[0]
         return DiscreteLoss(forward_masses.curve, backward_masses.curve)
     forwards, backwards = _orientations(losses)
     forward = convolved(forwards, plans[0])
-    symmetric = all(pair.symmetric for pair, _ in parts)
+    symmetric = all(pair.symmetric for pair, _ in factors)
     return DiscreteLoss(
         forward, forward if symmetric else convolved(backwards, plans[1])
     )

@@ -114,8 +114,8 @@ def chord_masses(
         [negative[::-1], [max(1.0 - gap[0] - slope[0], 0.0)], positive]
     )
     head, height = LossMasses(step, 1 - down.size, mass, float(up[-1])).slope_and_height
-    wanted = np.concatenate([(-np.expm1(-below) + np.exp(-below) * down)[:0:-1], up])
-    ratio = np.max(wanted / np.where(wanted > 0.0, height, 1.0))
+    promised = np.concatenate([(-np.expm1(-below) + np.exp(-below) * down)[:0:-1], up])
+    ratio = np.max(promised / np.where(promised > 0.0, height, 1.0))
     at_zero = height[0] + head[0] + mass[0]  # H(0), which must be 1
     factor = max(1.0 / at_zero, float(ratio), 1.0) * (1.0 + 16.0 * mass.size * ULP)
     spread = np.zeros((mass.size - 1) * stride + 1)

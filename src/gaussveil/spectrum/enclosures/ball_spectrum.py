@@ -67,11 +67,11 @@ class BallSpectrum:
 
     def in_doubles(self) -> list[list[float]]:
         """Gaps, logs of variance ratios and energies of the terms, in ascending order of the gaps."""
-        found = sorted(
+        rows = sorted(
             (float(gap), float((1 - gap).log()), float(energy))
             for gap, _, energy in self.terms
         )
-        return [list(column) for column in zip(*found)]
+        return [list(column) for column in zip(*rows)]
 
     def exponent(self, s: acb) -> acb:
         """K at a complex order."""
@@ -94,8 +94,8 @@ def exact_spectrum(sources: Sequence[tuple[TermDoubles, int]]) -> BallSpectrum:
             elif source.mean_gap is not None:
                 energy = arb(source.mean_gap[i]) * arb(source.mean_gap[i]) * number
             key = (gap, source.swapped)
-            known = merged.get(key, (arb(0), arb(0)))
-            merged[key] = (known[0] + number, known[1] + energy)
+            so_far = merged.get(key, (arb(0), arb(0)))
+            merged[key] = (so_far[0] + number, so_far[1] + energy)
     terms = []
     flat = arb(0)
     for (gap, swapped), (number, energy) in merged.items():

@@ -110,8 +110,8 @@ class Cluster:
             sum(energies, arb(0)),
             arb(0),
         )
-        for one in offsets:
-            self.reach = self.reach.max(one.abs_upper())
+        for entry in offsets:
+            self.reach = self.reach.max(entry.abs_upper())
         self.hulls = [
             Term(self.centre + arb(0, self.reach.upper()), self.number, self.energy)
         ]
@@ -120,11 +120,11 @@ class Cluster:
         logs = [
             arb(0),
             *(
-                -sign * one / k
-                for k, (sign, one) in enumerate(zip(signs[1:], sums[1:]), 1)
+                -sign * entry / k
+                for k, (sign, entry) in enumerate(zip(signs[1:], sums[1:]), 1)
             ),
         ]
-        quadratic = [sign * one for sign, one in zip(signs, weighed)]
+        quadratic = [sign * entry for sign, entry in zip(signs, weighed)]
         self.spread = -2 * logs[2]  # S_2
         self.logs, self.quadratic = acb_poly(logs), acb_poly(quadratic)
         self.log_slope, self.quadratic_slope = (
@@ -195,24 +195,24 @@ def _power_sums(
         rows = [weight]
         while len(rows) * SMALL_POWERS <= degree:
             rows.append(list(map(operator.mul, rows[-1], stride)))
-        found = (
+        products = (
             arb_mat(len(rows), len(offsets), [entry for row in rows for entry in row])
             * columns
         )
-        sums.append(found.entries()[: degree + 1])
+        sums.append(products.entries()[: degree + 1])
     return sums
 
 
 def _log_at(z: acb, angle: float) -> acb:
     """The logarithm of z whose imaginary part is near `angle`; not finite where that is none of its values."""
     behind = bool(z.real < 0)
-    found = (-z if behind else z).log()  # off the cut
-    turns = (angle - float(found.imag)) / math.pi
+    log = (-z if behind else z).log()  # off the cut
+    turns = (angle - float(log.imag)) / math.pi
     if not abs(turns - round(turns)) < 0.1 or bool(round(turns) % 2) != behind:
         return acb("nan", "nan")
     if round(turns):
-        return found + acb(0, arb.pi() * round(turns))
-    return found
+        return log + acb(0, arb.pi() * round(turns))
+    return log
 
 
 def _around_zero(size: arb) -> acb:
@@ -224,7 +224,7 @@ def clustered(
     terms: Sequence[Term], gaps: Floats, path: Floats
 ) -> list[Bundle | Cluster]:
     """The terms in groups that are small as seen from the points of a path; nothing rigorous depends on those."""
-    found: list[Bundle | Cluster] = []
+    groups: list[Bundle | Cluster] = []
     left: list[int] = []
     if len(gaps):
         waiting = [np.argsort(gaps)]
@@ -245,7 +245,7 @@ def clustered(
             left += rows.tolist()
         elif q < LARGEST_QUOTIENT / 2:
             degree = 4 + int(SERIES_BITS / -math.log2(max(q, 2.0**-SERIES_BITS)))
-            found.append(Cluster([terms[row] for row in rows], centre, degree))
+            groups.append(Cluster([terms[row] for row in rows], centre, degree))
         elif low == high:
             left += rows.tolist()
         else:
@@ -255,8 +255,8 @@ def clustered(
         row: not bool(terms[row].multiplicity == 1) for row in left
     }  # a ball may be neither
     once = [terms[row] for row in left if not alone[row]]
-    found += [Bundle([terms[row]]) for row in left if alone[row]]
-    return found + [
+    groups += [Bundle([terms[row]]) for row in left if alone[row]]
+    return groups + [
         Bundle(once[start : start + TOGETHER])
         for start in range(0, len(once), TOGETHER)
     ]
@@ -289,17 +289,17 @@ class CompositionCumulant:
         # A composition is one pair of block-diagonal matrices.
         rough = [(spectrum, count) for spectrum, count in spectra if not spectrum.exact]
         self._rough = sum(len(spectrum.terms) * count for spectrum, count in rough)
-        self._gram = _norm((one.residual_gram, count) for one, count in rough)
-        self._across = _norm((one.residual_gap, count) for one, count in rough)
-        self._energy = sum((one.energy * count for one, count in rough), arb(0))
+        self._gram = _norm((rest.residual_gram, count) for rest, count in rough)
+        self._across = _norm((rest.residual_gap, count) for rest, count in rough)
+        self._energy = sum((rest.energy * count for rest, count in rough), arb(0))
 
     def values(self, places: Floats, balls: Sequence[acb]) -> Iterator[acb]:
         """K at many places of the upper half plane and the balls around them."""
-        known = [
+        columns = [
             group.angles(places) if isinstance(group, Bundle) else 0 * places.real
             for group in self.groups
         ]
-        return map(self.value, balls, np.transpose(known).tolist())
+        return map(self.value, balls, np.transpose(columns).tolist())
 
     def value(self, s: acb, angles: Sequence[float | None] = ()) -> acb:
         """K on a ball that is nearly a point; not finite on a cut or where the residual is large."""
@@ -321,12 +321,12 @@ class CompositionCumulant:
             abs(1 + place * g) - close * (1 + far * abs(g)) - 2 * far * reach
             for g, reach in self._places
         )
-        least = arb(smallest)
+        nearest = arb(smallest)
         if not smallest > 2.0**-10:  # next to a branch point, or far out
-            least = arb(1)
+            nearest = arb(1)
             for gap, _, _ in self.hulls:
-                least = least.min((s * gap + 1).abs_lower())
-        return value + self._residual(s, least)
+                nearest = nearest.min((s * gap + 1).abs_lower())
+        return value + self._residual(s, nearest)
 
     def expanded(self, s: acb, centre: acb) -> tuple[acb, acb, arb]:
         """K and its slope at the centre of a ball, and a bound on |K''| over the ball; the residual is in the first.

@@ -94,18 +94,20 @@ def is_sharp(spectrum: BallSpectrum) -> bool:
 
 def _grown(spectrum: BallSpectrum) -> list[Term] | None:
     """Terms of a diagonal pair that a channel maps to the exact one; None where a gap is not clear of the residuals."""
-    least = min(
+    narrowest = min(
         (term.gap.abs_lower() for term in spectrum.terms), key=float, default=arb(0)
     )
-    share = spectrum.residual_gap / least
-    if not (least > FAINTEST_GAP and share < CLEAR and spectrum.residual_gram < CLEAR):
+    share = spectrum.residual_gap / narrowest
+    if not (
+        narrowest > FAINTEST_GAP and share < CLEAR and spectrum.residual_gram < CLEAR
+    ):
         return None
     growth = (1 + share) ** 2 / (1 - spectrum.residual_gram)
     spread = share * spectrum.energy.abs_upper().sqrt()
-    found = []
+    grown = []
     for gap, number, energy in spectrum.terms:
         mean = energy.abs_upper().sqrt() + spread
-        found.append(
+        grown.append(
             Term(
                 gap * growth,
                 number,
@@ -114,4 +116,4 @@ def _grown(spectrum: BallSpectrum) -> list[Term] | None:
                 else (mean * mean * growth).max(arb(FAINTEST_GAP**2)),
             )
         )
-    return found
+    return grown

@@ -82,7 +82,7 @@ def enclose_loss(
         )
     ends = np.empty((4, *shape))
     for index in np.ndindex(*shape):
-        found = enclose_at(
+        place_ends = enclose_at(
             sources,
             batch_shape,
             index,
@@ -90,10 +90,10 @@ def enclose_loss(
             float(np.broadcast_to(levels, shape)[index]),
         )
         ends[(slice(None), *index)] = (
-            found.lower,
-            found.upper,
-            found.log_lower,
-            found.log_upper,
+            place_ends.lower,
+            place_ends.upper,
+            place_ends.log_lower,
+            place_ends.log_upper,
         )
     return Enclosure(*ends)
 
@@ -150,12 +150,12 @@ def enclose_delta(sources: Sequence[tuple[Doubles, int]], epsilon: float) -> Enc
                 flat = all(
                     spectrum.exact and not spectrum.terms for spectrum, _ in spectra
                 )
-                found, tight = (
+                ends, tight = (
                     mean_shift(spectra, level)
                     if flat
                     else BallIntegral(spectra, level, budget).enclose()
                 )
-            best = intersection(best, found)
+            best = intersection(best, ends)
             if tight:
                 return best
     if best == UNKNOWN:
@@ -168,12 +168,12 @@ def enclose_delta(sources: Sequence[tuple[Doubles, int]], epsilon: float) -> Enc
 
 def exact_terms(sources: Sequence[ExactSource]) -> BallSpectrum | None:
     """The terms of sources that are terms, all of them together; None if one is a pair of matrices."""
-    found = [_Origin(source, ()).at(()) for source in sources]
+    origins = [_Origin(source, ()).at(()) for source in sources]
     terms = [
-        (source, count) for source, count in found if isinstance(source, TermDoubles)
+        (source, count) for source, count in origins if isinstance(source, TermDoubles)
     ]
     with _PRECISION_LOCK, ctx.workprec(TERM_BITS):
-        if len(terms) == len(found):
+        if len(terms) == len(origins):
             return exact_spectrum(terms)
         return None
 
@@ -197,10 +197,10 @@ def _spectra(
             for source, count in active
             if isinstance(source, MatrixDoubles)
         ]
-        found = matrix_spectra(tuple(source for source, _ in matrices), bits)
-    if found is None:
+        reduced = matrix_spectra(tuple(source for source, _ in matrices), bits)
+    if reduced is None:
         return None
-    return spectra + list(zip(found, (count for _, count in matrices)))
+    return spectra + list(zip(reduced, (count for _, count in matrices)))
 
 
 def dominate(
@@ -217,7 +217,7 @@ def dominate(
     places = [*np.ndindex(*batch_shape)]
     with _PRECISION_LOCK, ctx.workprec(bits):
         doubles = [origin.at(place)[0] for origin in origins for place in places]
-        pairs = tuple(one for one in doubles if isinstance(one, MatrixDoubles))
+        pairs = tuple(entry for entry in doubles if isinstance(entry, MatrixDoubles))
         if together:
             spectra = matrix_spectra(pairs, bits) or ()
         else:
@@ -227,15 +227,16 @@ def dominate(
             if together
             else (_dominating(pair, bits) for pair in pairs)
         )
-        found = [terms for terms in made if terms is not None]
-    if len(found) < len(pairs):
+        dominating = [terms for terms in made if terms is not None]
+    if len(dominating) < len(pairs):
         raise NumericalError(NEARLY_SINGULAR)
-    for first in range(0, len(found), len(places)):
-        own = found[first : first + len(places)]
+    for first in range(0, len(dominating), len(places)):
+        own = dominating[first : first + len(places)]
         columns = [
-            np.reshape([one[i] for one in own], (*batch_shape, -1)) for i in range(3)
+            np.reshape([entry[i] for entry in own], (*batch_shape, -1))
+            for i in range(3)
         ]
-        yield columns, max(one.total_variation for one in own)
+        yield columns, max(entry.total_variation for entry in own)
 
 
 def sharper(
@@ -245,34 +246,36 @@ def sharper(
     origin = _Origin(source, batch_shape)
     places = [np.unravel_index(row, batch_shape) if batch_shape else () for row in rows]
     pairs = [origin.at(place)[0] for place in places]
-    found: dict[Doubles, list[list[float]]] = {}
+    columns_of: dict[Doubles, list[list[float]]] = {}
     with _PRECISION_LOCK:
         for bits in SHARPER_BITS:
-            left = tuple(one for one in dict.fromkeys(pairs) if one not in found)
+            left = tuple(
+                pair_ for pair_ in dict.fromkeys(pairs) if pair_ not in columns_of
+            )
             with ctx.workprec(bits):
                 spectra = matrix_spectra(left, bits) if left else None
                 for pair, spectrum in zip(left, spectra or ()):
                     if spectrum.stray < ENOUGH:
-                        found[pair] = spectrum.in_doubles()
-    if len(found) < len(set(pairs)):
+                        columns_of[pair] = spectrum.in_doubles()
+    if len(columns_of) < len(set(pairs)):
         raise NumericalError(NEARLY_SINGULAR)
-    return [np.array(column) for column in zip(*(found[pair] for pair in pairs))]
+    return [np.array(column) for column in zip(*(columns_of[pair] for pair in pairs))]
 
 
 def _dominating(pair: MatrixDoubles, bits: int) -> Dominating | None:
     """Terms of one pair: by doubles where those leave nothing out, else by balls."""
     (quick,) = quick_spectra((pair,)) if pair.size <= FEW else (None,)
     if quick is not None and is_sharp(quick):
-        found = dominating_terms(quick)
+        terms = dominating_terms(quick)
     else:
-        found = None
-    if found is None or found.total_variation:
+        terms = None
+    if terms is None or terms.total_variation:
         spectrum = matrix_spectrum(pair, bits)
         if spectrum is None:
-            found = None
+            terms = None
         else:
-            found = dominating_terms(spectrum)
-    return found
+            terms = dominating_terms(spectrum)
+    return terms
 
 
 def host(array: Any) -> NDArray[np.float64]:

@@ -66,13 +66,13 @@ ZERO = Enclosure(0.0, 0.0, -math.inf, -math.inf)
 UNKNOWN = Enclosure(0.0, 1.0, -math.inf, 0.0)
 
 
-def stacked(found: Sequence[Enclosure], shape: tuple[int, ...]) -> Enclosure:
+def stacked(places: Sequence[Enclosure], shape: tuple[int, ...]) -> Enclosure:
     """Enclosures of many places as one, with arrays of ends; plain ends where there is one place alone."""
     ends = {
-        end: np.reshape(np.array([getattr(one, end) for one in found]), shape)[()]
+        end: np.reshape(np.array([getattr(place, end) for place in places]), shape)[()]
         for end in ENDS
     }
-    return Enclosure(**ends, proven=all(one.proven for one in found))
+    return Enclosure(**ends, proven=all(place.proven for place in places))
 
 
 def exp_up(log: Any) -> Any:

@@ -44,16 +44,16 @@ def matrix_spectra(
     sources: tuple[MatrixDoubles, ...], bits: int
 ) -> list[BallSpectrum] | None:
     """Spectra of pairs of matrices at the working precision `bits`; None when that does not decide definiteness."""
-    found: dict[MatrixDoubles, BallSpectrum | None] = {}
+    quick: dict[MatrixDoubles, BallSpectrum | None] = {}
     for size in {source.size for source in sources} if bits <= DOUBLES_BITS else ():
         stack = tuple(
             dict.fromkeys(source for source in sources if source.size == size)
         )
         if len(stack) >= MANY and size <= FEW:
-            found.update(zip(stack, quick_spectra(stack)))
+            quick.update(zip(stack, quick_spectra(stack)))
     spectra = []
     for source in sources:
-        spectrum = found.get(source) or matrix_spectrum(source, bits)
+        spectrum = quick.get(source) or matrix_spectrum(source, bits)
         if spectrum is None:
             return None
         spectra.append(spectrum)
@@ -69,12 +69,12 @@ def matrix_spectrum(source: MatrixDoubles, bits: int) -> BallSpectrum | None:
             return quick
     reduced = _reduced(source.cov_x, source.cov_y, bits)
     mean = arb_mat([[arb(x) - arb(y)] for x, y in zip(source.mean_x, source.mean_y)])
-    found = reduced and _spectrum(
+    spectrum = reduced and _spectrum(
         reduced[1], (reduced[0] * mean).entries(), *reduced[2:]
     )
-    if found is None:
+    if spectrum is None:
         _refuse_indefinite(source)
-    return found
+    return spectrum
 
 
 @lru_cache(maxsize=64)
@@ -89,7 +89,7 @@ def _reduced(
         return None
     rows = _refined(_rotated(rows, difference), second, difference, bits)
     gram, gap = (
-        (rows * one * rows.transpose()).entries() for one in (second, difference)
+        (rows * entry * rows.transpose()).entries() for entry in (second, difference)
     )
     for i in range(size):
         gram[i * size + i] -= 1
@@ -105,14 +105,14 @@ def _spectrum(
     gaps: Sequence[arb], means: Sequence[arb], residual_gram: arb, residual_gap: arb
 ) -> BallSpectrum | None:
     """From the diagonal of N, b, and bounds on |M2 - I| and |N - diag N|; None where they decide nothing."""
-    narrowest = min((1 - one for one in gaps), key=float).lower()
+    narrowest = min((1 - entry for entry in gaps), key=float).lower()
     share = (residual_gap + residual_gram) / narrowest
     if not (residual_gram < 0.5 and narrowest > 0 and share < 0.5):
         return None
     terms = tuple(Term(gap, arb(1), mean * mean) for gap, mean in zip(gaps, means))
     # log det(I + F) is at most d |F| / (1 - |F|), of X and of Y.
     rest = len(gaps) * (share / (1 - share) + residual_gram / (1 - residual_gram))
-    log_ratio = math.prod((1 - one for one in gaps), start=arb(1)).log() + arb(
+    log_ratio = math.prod((1 - entry for entry in gaps), start=arb(1)).log() + arb(
         0, rest.abs_upper()
     )
     # Weyl: the true gaps are the eigenvalues of M2^-1/2 N M2^-1/2, and |M2^-1/2 - I| <= |M2 - I| below one half.
@@ -125,7 +125,9 @@ def _spectrum(
 
 def quick_spectra(sources: tuple[MatrixDoubles, ...]) -> list[BallSpectrum | None]:
     """The same of pairs of one size, to some 25 digits by sums of two doubles; None where those fail."""
-    columns = (np.array([getattr(one, name) for one in sources]) for name in FIELDS)
+    columns = (
+        np.array([getattr(source_, name) for source_ in sources]) for name in FIELDS
+    )
     found = quick_parts(*columns)
     if found is None:
         return [None] * len(sources)
@@ -239,7 +241,7 @@ def _step(
     """
     size = len(gram)
     gaps = [gap[i][i] for i in range(size)]
-    largest = max(abs(one) for one in gaps)
+    largest = max(abs(entry) for entry in gaps)
     tiny = arb(2) ** (8 - bits)
     faint = largest * arb(2) ** (8 - bits)
     change = [[arb(0)] * size for _ in range(size)]
@@ -264,7 +266,7 @@ def _step(
             elif cluster[i] != cluster[j]:
                 old = cluster[i]
                 new = cluster[j]
-                cluster = [new if one == old else one for one in cluster]
+                cluster = [new if entry == old else entry for entry in cluster]
     for i, j, turn in turns:
         if cluster[i] != cluster[j]:
             change[i][j], change[j][i] = change[i][j] - turn, change[j][i] + turn
@@ -272,7 +274,7 @@ def _step(
     if measure == 0.0 and off_unit < float(tiny):
         return None, 0.0
     matrix = arb_mat(change)
-    for name in {one for one in cluster if cluster.count(one) > 1}:
+    for name in {entry for entry in cluster if cluster.count(entry) > 1}:
         matrix = (
             _turn([i for i in range(size) if cluster[i] == name], gram, gap) * matrix
         )

@@ -161,7 +161,7 @@ class Steering:
             )
             low = float(places[falls])
             high = float(places[falls + 1])
-        c, odds, opening = (one[0] for one in self._openings(np.array([low])))
+        c, odds, opening = (column[0] for column in self._openings(np.array([low])))
         rest = self.flat + float(np.sum(0.5 * self.number * (self.gap / opening) ** 2))
         rest += float(np.sum(self.shift * (1.0 - self.gap) / opening**3))
         steepness = math.hypot(
@@ -202,7 +202,7 @@ class Steering:
     ) -> list[Path]:
         """Candidate pieces, cheapest first: doublings of length, height above the saddle, oscillations."""
         goal = -(GOAL_BITS + 6) * math.log(2.0)
-        found = []
+        paths = []
         for direction in DIRECTIONS:
             for doublings in (10.0, 130.0):
                 lengths = width * 2.0 ** np.arange(0.0, doublings, 0.5)
@@ -235,11 +235,11 @@ class Steering:
             cuts = [
                 length for length in lengths[: end + 1 : 2] if length < lengths[end]
             ]
-            found.append(
+            paths.append(
                 Path(
                     cost if math.isfinite(cost) else 1e300,
                     direction,
                     (*cuts, float(lengths[end])),
                 )
             )
-        return sorted(found, key=lambda path: path.cost)
+        return sorted(paths, key=lambda path: path.cost)

@@ -53,21 +53,21 @@ class HasLaw(PrivacyProfile):
             return np.full(orders.shape, math.inf)[()]
         law = law_of(self)
         largest = self.largest_loss
-        found = []
-        for one in np.ravel(orders).tolist():
-            if math.isinf(one):
-                found.append(largest)
+        divergences = []
+        for each in np.ravel(orders).tolist():
+            if math.isinf(each):
+                divergences.append(largest)
                 continue
-            log_moment, rounding = law.moments(np.array([one - 1.0 + 0.0j]))
-            found.append(
+            log_moment, rounding = law.moments(np.array([each - 1.0 + 0.0j]))
+            divergences.append(
                 min(
                     (float(log_moment[0].real) + float(rounding[0]))
-                    / (one - 1.0)
+                    / (each - 1.0)
                     * ROUNDED_UP,
                     largest,
                 )
             )
-        return np.reshape(np.array(found), orders.shape)[()]
+        return np.reshape(np.array(divergences), orders.shape)[()]
 
 
 @dataclass(frozen=True)

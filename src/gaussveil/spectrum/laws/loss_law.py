@@ -75,11 +75,11 @@ class LossLaw(NamedTuple):
         rows = max(1, MOST_HELD // max(self.losses.size, 1))
         if orders.size <= rows:
             return self._moments(orders)
-        found = [
+        blocks = [
             self._moments(orders[start : start + rows])
             for start in range(0, orders.size, rows)
         ]
-        return LawMoments(*(np.concatenate(column) for column in zip(*found)))
+        return LawMoments(*(np.concatenate(column) for column in zip(*blocks)))
 
     def _moments(self, orders: Complexes) -> LawMoments:
         middle, half, tilt, weight = self.pieces

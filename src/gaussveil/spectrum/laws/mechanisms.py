@@ -158,11 +158,11 @@ class DiscreteGaussian(HasLaw):
 
     def _in_balls(self, epsilon: arb) -> arb:
         law = self.ball_law()
-        found = law.infinity
+        delta = law.infinity
         for loss, mass in zip(law.losses, law.masses):
             part = -mass * (epsilon - loss).expm1()
-            found += part if part > 0 else 0 if part < 0 else part.union(0)
-        return found.union(found - 2 * law.infinity)  # as these are charged
+            delta += part if part > 0 else 0 if part < 0 else part.union(0)
+        return delta.union(delta - 2 * law.infinity)  # as these are charged
 
     def ball_law(self) -> BallLaw:
         """Each value of the noise up to the reach."""

@@ -62,11 +62,11 @@ class WithInfinity(PrivacyCurve):
     def charged(self) -> tuple[tuple[PrivacyCurve, int], ...]:
         """What an account keeps of steps and pairs, and the laws."""
         factors = self.factors()
-        parts = [*factors.gaussians, *factors.steps]
+        curves = [*factors.gaussians, *factors.steps]
         return (
             *(
                 (kept, n * count)
-                for curve, count in parts
+                for curve, count in curves
                 for kept, n in curve.charged()
             ),
             *self.laws,
@@ -94,11 +94,11 @@ class WithInfinity(PrivacyCurve):
             / math.exp(self._log_finite)
             * (1.0 - SLACK)
         )
-        found = [
-            math.inf if one < 0.0 else float(self.finite.epsilon(min(one, 1.0)))
-            for one in np.ravel(left)
+        epsilons = [
+            math.inf if level < 0.0 else float(self.finite.epsilon(min(level, 1.0)))
+            for level in np.ravel(left)
         ]
-        return np.reshape(np.array(found), asked.shape)[()]
+        return np.reshape(np.array(epsilons), asked.shape)[()]
 
     def renyi(self, order: Any) -> Any:
         """Infinite, unless no loss is infinite in this direction."""
@@ -114,22 +114,22 @@ class WithInfinity(PrivacyCurve):
         )
 
     def _enclosed(self, epsilon: float) -> Enclosure:
-        found = self.finite.enclose(epsilon)
+        inner = self.finite.enclose(epsilon)
         with precision_lock(), ctx.workprec(LAW_BITS):
             kept = arb(1)
             for law, count in self.laws:
                 kept *= (1 - law.ball_law().infinity) ** count
-            lower = 1 - kept + kept * arb(float(found.lower))
+            lower = 1 - kept + kept * arb(float(inner.lower))
             for (
                 law,
                 count,
             ) in self.laws:  # what is charged there is not the mechanisms' own
                 lower -= count * arb(law.rounded_by) * (1 + arb(epsilon).exp())
-            upper = 1 - kept + kept * arb(float(found.upper))
+            upper = 1 - kept + kept * arb(float(inner.upper))
             ends = (
                 math.nextafter(float(lower.lower()), 0.0),
                 math.nextafter(float(upper.upper()), 1.0),
             )
         return Enclosure.of(
-            max(ends[0], 0.0), min(ends[1], 1.0), proven=bool(found.proven)
+            max(ends[0], 0.0), min(ends[1], 1.0), proven=bool(inner.proven)
         )

@@ -61,11 +61,11 @@ def integrate(terms: Terms, threshold: Array, region: Region) -> Array:
 def _integrals(
     terms: Terms, threshold: Array, tail: bool, pole: float, direction: float
 ) -> Array:
-    found = np.empty((3, threshold.shape[0]))
+    integrals = np.empty((3, threshold.shape[0]))
     columns = [np.ascontiguousarray(column) for column in (*terms.columns(), threshold)]
     rows, count = columns[0].shape
-    *inputs, first = _places(*columns, found)
-    outputs = range(first, first + found.nbytes, found.strides[0])
+    *inputs, first = _places(*columns, integrals)
+    outputs = range(first, first + integrals.nbytes, integrals.strides[0])
     if rows > 1:
         steps = count
     else:
@@ -74,7 +74,7 @@ def _integrals(
         *inputs, *outputs, threshold.shape[0], steps, count, tail, pole, direction
     )
     _run(_LIBRARY.gaussveil_integrals, job)
-    return found
+    return integrals
 
 
 def moments(terms: Terms, threshold: Array, parts: int) -> list[Array]:
@@ -82,14 +82,14 @@ def moments(terms: Terms, threshold: Array, parts: int) -> list[Array]:
     columns = [np.ascontiguousarray(column) for column in (*terms.columns(), threshold)]
     rows, count = columns[0].shape
     size = count // parts
-    found = [
+    arrays = [
         np.empty(shape)
         for shape in ((rows,), (rows, count), *[(rows, parts, size, size)] * 2)
     ]
     settled = np.empty(rows, dtype=np.bool_)
-    job = GradientIntegrals(*_places(*columns, *found, settled), rows, count, parts)
+    job = GradientIntegrals(*_places(*columns, *arrays, settled), rows, count, parts)
     _run(_LIBRARY.gaussveil_moments, job)
-    return found
+    return arrays
 
 
 def reduce_rows(*matrices: Array) -> tuple[Array, ...]:
@@ -97,19 +97,19 @@ def reduce_rows(*matrices: Array) -> tuple[Array, ...]:
     inputs = [np.ascontiguousarray(matrix) for matrix in matrices]
     rows, size = inputs[0].shape
     columns = tuple(np.empty((rows, size)) for _ in range(3))
-    found = (*columns, np.empty(rows), np.empty(rows, dtype=np.bool_))
-    places = _places(*inputs, *found)
+    reduced = (*columns, np.empty(rows), np.empty(rows, dtype=np.bool_))
+    places = _places(*inputs, *reduced)
     _run(_LIBRARY.gaussveil_reductions, Reductions(*places, rows, size))
-    return found
+    return reduced
 
 
 def hyperbola(columns: tuple[Array, Array, Array], *numbers: float) -> list[float]:
     """A trapezoid rule: b, rho, angle, half its strip, step, last node, error; its sum, rounding, level (proofs.h)."""
     inputs = [np.ascontiguousarray(column) for column in columns]
-    found = np.empty(11)
-    job = Hyperbolas(*_places(*inputs, found), len(inputs[0]), *numbers)
+    rule = np.empty(11)
+    job = Hyperbolas(*_places(*inputs, rule), len(inputs[0]), *numbers)
     _run(_LIBRARY.gaussveil_hyperbola, job)
-    return found.tolist()
+    return rule.tolist()
 
 
 def diagonalise(*columns: Array) -> tuple[Array, Array, Array]:
@@ -149,12 +149,12 @@ def step_sums(
         raise TypeError(f"steps.h knows no {sorted(numbers.keys() - _STEP_NUMBERS)}")
     points = np.ascontiguousarray(points)
     orders = np.ascontiguousarray(orders)
-    found = np.empty((rows, count))
+    answer = np.empty((rows, count))
     job = source.StepSums(
-        *_places(points, orders, found), *points.shape, count, **numbers
+        *_places(points, orders, answer), *points.shape, count, **numbers
     )
     _run(_LIBRARY[f"gaussveil_{entry}"], job)
-    return found
+    return answer
 
 
 def _places(*arrays: Array) -> list[int]:

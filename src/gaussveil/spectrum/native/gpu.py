@@ -101,8 +101,10 @@ def _compiled(capacity: int, capability: str) -> bytes:
             ctypes.byref(program), source().encode(), b"kernel.cu", 0, None, None
         )
     )
-    given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
-    if _COMPILER.nvrtcCompileProgram(program, len(options), given):
+    arguments = (ctypes.c_char_p * len(options))(
+        *(option.encode() for option in options)
+    )
+    if _COMPILER.nvrtcCompileProgram(program, len(options), arguments):
         _done(_COMPILER.nvrtcGetProgramLogSize(program, ctypes.byref(size)))
         log = ctypes.create_string_buffer(size.value)
         _done(_COMPILER.nvrtcGetProgramLog(program, log))
@@ -170,14 +172,14 @@ def _integrals(
 ) -> tuple[Array, ...]:
     xp = array_namespace(threshold)
     columns = [_contiguous(column) for column in (*terms.columns(), threshold)]
-    found = tuple(xp.empty_like(columns[-1]) for _ in range(3))
+    outputs = tuple(xp.empty_like(columns[-1]) for _ in range(3))
     rows, count = columns[0].shape
     job = Integrals(
-        *(_address(array) for array in (*columns, *found)),
+        *(_address(array) for array in (*columns, *outputs)),
         *(threshold.shape[0], count if rows > 1 else 0, count, tail, pole, direction),
     )
     _run("integrals", count, job, threshold.shape[0], threshold)
-    return found
+    return outputs
 
 
 def reduce_rows(*matrices: Array) -> tuple[Array, ...]:
@@ -188,7 +190,7 @@ def reduce_rows(*matrices: Array) -> tuple[Array, ...]:
     gap, log_ratio, mean_gap = (xp.empty_like(inputs[0]) for _ in range(3))
     strain = xp.empty((rows,), dtype=xp.float64, device=inputs[0].device)
     left = xp.empty((rows,), dtype=xp.bool, device=inputs[0].device)
-    found = (gap, log_ratio, mean_gap, strain, left)
-    places = (_address(array) for array in (*inputs, *found))
+    outputs = (gap, log_ratio, mean_gap, strain, left)
+    places = (_address(array) for array in (*inputs, *outputs))
     _run("reductions", size, Reductions(*places, rows, size), rows, inputs[0])
-    return found
+    return outputs

@@ -14,12 +14,12 @@ FOLDER = Path(__file__).parent
 @cache
 def source() -> str:
     """kernel.c with what it includes in its place."""
-    found = (FOLDER / "kernel.c").read_text(encoding="utf-8")
+    text = (FOLDER / "kernel.c").read_text(encoding="utf-8")
     for name in ("formulas.h", "proofs.h", "steps.h"):
-        found = found.replace(
+        text = text.replace(
             f'#include "{name}"', (FOLDER / name).read_text(encoding="utf-8")
         )
-    return found
+    return text
 
 
 def revision() -> str:

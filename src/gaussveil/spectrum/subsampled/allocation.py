@@ -116,18 +116,18 @@ class RandomAllocation(PrivacyProfile):
             return (curve.reversed() if self.backward else curve).delta(epsilon)
         levels = np.ravel(epsilon) * (1.0 - 4.0 * ULP)
         order = np.argsort(np.ravel(epsilon))
-        found = np.ones(levels.size)
+        upper = np.ones(levels.size)
         while order.size:
             near = int(
                 np.searchsorted(levels[order], levels[order[0]] + SPREAD, side="right")
             )
-            found[order[:near]] = _upper(self, levels[order[:near]])
+            upper[order[:near]] = _upper(self, levels[order[:near]])
             order = order[near:]
-        known = GaussianPair.mean_shift(
+        shift_delta = GaussianPair.mean_shift(
             1.0 / self.noise_multiplier * (1.0 + 8.0 * ULP)
         ).delta(levels)  # of the step
         return np.reshape(
-            np.minimum(found, known * (1.0 + LOSS_RELATIVE_ERROR) + 1e-300),
+            np.minimum(upper, shift_delta * (1.0 + LOSS_RELATIVE_ERROR) + 1e-300),
             np.shape(epsilon),
         )
 

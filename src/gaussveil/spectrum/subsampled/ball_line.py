@@ -319,8 +319,8 @@ class LineIntegral:
                     arb(y) * arb(y) * (1 - ratio * arb(y) * arb(y))
                     for y in (start, middle)
                 ]
-                least = arb(min(float(end.lower()) for end in ends))
-                size -= line_step.count * variance / 2 * least
+                fallen = arb(min(float(end.lower()) for end in ends))
+                size -= line_step.count * variance / 2 * fallen
             missed += size.exp() / start
         far = max(start, middle)
         size = self.companions.falls(c, far) + at_most

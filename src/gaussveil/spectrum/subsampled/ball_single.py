@@ -24,10 +24,10 @@ def enclose_single(step: Step, epsilon: float) -> Enclosure:
     with precision_lock():
         for bits in PRECISIONS:
             with ctx.workprec(bits):
-                found = from_scaled(_delta(step, arb(epsilon)), arb(0))
-            if found.relative_width < TIGHT_STEP:
+                ends = from_scaled(_delta(step, arb(epsilon)), arb(0))
+            if ends.relative_width < TIGHT_STEP:
                 break
-    return found
+    return ends
 
 
 def _delta(step: Step, epsilon: arb) -> arb:

@@ -106,32 +106,32 @@ def turned_sums(points: Floats, first: int, rows: int) -> Complexes:
     """Sums of both weights times e^{i n angle} - 1, n = first, first + 1, ..., over points: weights and angles."""
     native = compiled_steps()
     if native is not None:
-        found = native.step_sums("turned", points, BLOCK_NODES * rows, 4, first=first)
-        return found[::2] + 1j * found[1::2]
+        sums = native.step_sums("turned", points, BLOCK_NODES * rows, 4, first=first)
+        return sums[::2] + 1j * sums[1::2]
     starts = turns_less_one(BLOCK_NODES * points[2], rows)
     before = turn_less_one(first * points[2])
     starts = starts * (1.0 + before) + before
     left = starts * points[:2, None]
-    found = (left + points[:2, None]) @ turns_less_one(
+    sums = (left + points[:2, None]) @ turns_less_one(
         points[2], BLOCK_NODES
     ).T + left.sum(axis=2)[:, :, None]
-    return found.reshape(2, -1)
+    return sums.reshape(2, -1)
 
 
 def turns_less_one(angle: Floats, count: int) -> Complexes:
     """e^{i n angle} - 1 for n = 0, 1, ..., count - 1, in rows, by doubling."""
-    found = np.zeros((count, angle.size), dtype=complex)
+    turns = np.zeros((count, angle.size), dtype=complex)
     turn = turn_less_one(angle)
-    known = 1
-    while known < count:
-        before = found[: min(known, count - known)]
-        after = found[known : 2 * known]
+    filled = 1
+    while filled < count:
+        before = turns[: min(filled, count - filled)]
+        after = turns[filled : 2 * filled]
         np.multiply(before, turn, out=after)
         after += before
         after += turn
         turn = turn * (2.0 + turn)
-        known *= 2
-    return found
+        filled *= 2
+    return turns
 
 
 def line_of(band: Band, c: float, log_delta: float) -> Line | None:
@@ -158,7 +158,7 @@ def line_of(band: Band, c: float, log_delta: float) -> Line | None:
             "digits": digits,
             "ending": END_DIGITS,
         }
-        found = step.compiled(
+        computed = step.compiled(
             "line",
             coarse,
             2 * BLOCK_NODES * MOST_BLOCKS,
@@ -167,8 +167,8 @@ def line_of(band: Band, c: float, log_delta: float) -> Line | None:
             **line,
             **asked,
         )
-        if found is not None:
-            real, imaginary, rounding = found[:3, : max(int(found[3, 0]), 0)]
+        if computed is not None:
+            real, imaginary, rounding = computed[:3, : max(int(computed[3, 0]), 0)]
             order = c + 1j * spacing.between * np.arange(float(real.size))
             if real.size:
                 return Line(order, real + 1j * imaginary, rounding, spacing)
@@ -200,17 +200,17 @@ def line_of(band: Band, c: float, log_delta: float) -> Line | None:
         gone = -exp_less_one(kept)
         value += np.log(gone)
         rounding += moved * np.abs(np.exp(kept)) / np.abs(gone)
-        known = np.isfinite(value) & np.isfinite(
+        finite = np.isfinite(value) & np.isfinite(
             rounding
         )  # else no larger than at the real order
-        if not (columns or known[0]):
+        if not (columns or finite[0]):
             return None
         if columns:
             most = columns[0][1][0]
         else:
             most = value[0]
-        value = np.where(known, value, most.real)
-        rounding = np.where(known, rounding, 1.0)
+        value = np.where(finite, value, most.real)
+        rounding = np.where(finite, rounding, 1.0)
         size = (
             value - order * band.epsilon - np.log(order) - np.log1p(order)
         ).real - peak
@@ -240,13 +240,13 @@ def band_lines(parts: Parts, epsilon: float, chosen: Chosen | None = None) -> Li
     rest = [
         tilt for _, tilt in chosen.negligible + ([chosen.below] if chosen.below else [])
     ]
-    found = []
+    lines = []
     for band, c in chosen.bands:
         line = line_of(band, c, chosen.log_delta)
         if line is None:
             return Lines([], math.inf, epsilon)
-        found.append(line)
-    return Lines(found, parts.left_out, epsilon, rest)
+        lines.append(line)
+    return Lines(lines, parts.left_out, epsilon, rest)
 
 
 def lines_near(parts: Parts, goal: float, epsilon: float) -> Lines:

@@ -88,16 +88,16 @@ class Band:
             ).T
         rise = np.full(orders.size, -np.inf)
         for points, (_, count) in zip(self.coarse, self.parts.steps):
-            found = points.means(orders)
-            share = np.minimum(found.share, 1.0 - UNIT_ROUNDOFF)
+            means = points.means(orders)
+            share = np.minimum(means.share, 1.0 - UNIT_ROUNDOFF)
             ending = np.where(
-                found.last > found.largest - END_DIGITS, found.last, -np.inf
+                means.last > means.largest - END_DIGITS, means.last, -np.inf
             )
-            rise = np.maximum(rise, ending - found.log_moment + math.log(count))
-            whole = whole + count * found.log_moment
-            slope = slope + count * found.mean
+            rise = np.maximum(rise, ending - means.log_moment + math.log(count))
+            whole = whole + count * means.log_moment
+            slope = slope + count * means.mean
             kept = kept + count * np.log1p(-share)
-            pull = pull + count * share * (found.inside - found.mean) / (1.0 - share)
+            pull = pull + count * share * (means.inside - means.mean) / (1.0 - share)
         slope[rise + whole - orders * self.epsilon > self.log_delta - END_DIGITS] = (
             np.inf
         )

@@ -85,17 +85,17 @@ class BinnedAllocation(PrivacyProfile):
             store(
                 self,
                 f"{prefix}shifts",
-                tuple(number("shifts", one, low=0.0, high=1e6) for one in shifts),
+                tuple(number("shifts", value, low=0.0, high=1e6) for value in shifts),
             )
             noises = tuple(
-                number("noise_multipliers", one, low=LEAST_NOISE, high=MOST_NOISE)
-                for one in noises
+                number("noise_multipliers", value, low=LEAST_NOISE, high=MOST_NOISE)
+                for value in noises
             )
             store(self, f"{prefix}noise_multipliers", noises)
             store(
                 self,
                 f"{prefix}bins",
-                tuple(integer("bins", one, low=1) for one in bins),
+                tuple(integer("bins", value, low=1) for value in bins),
             )
 
     @classmethod
@@ -267,10 +267,10 @@ def _discrete(noise_multiplier: float, bins: int) -> DiscreteRatio:
 
 def _nodes(law: RandomAllocation, count: int) -> Floats:
     """Epsilons from 0 to where next to nothing is left, by a lower end, which is cheap; any choice is sound."""
-    known = float(
+    last_known = float(
         GaussianPair.mean_shift(1.0 / law.noise_multiplier).epsilon(LITTLE_LEFT)
     )
-    ends = min(known, LAST_EPSILON) * np.linspace(1.0, 0.0, 64, endpoint=False)
+    ends = min(last_known, LAST_EPSILON) * np.linspace(1.0, 0.0, 64, endpoint=False)
     enough = [law.lower(end) <= LITTLE_LEFT for end in ends.tolist()]
     return np.linspace(0.0, float(ends[max(sum(enough) - 1, 0)]), count + 1)
 

@@ -30,11 +30,13 @@ class CellProbabilities(NamedTuple):
         near = (
             losses > -0.7
         )  # else next to nothing of Y's is X's, and the excess would lose its digits
-        found = np.where(near, self.excess - self.under_y * level, self.under_x - grown)
+        excess = np.where(
+            near, self.excess - self.under_y * level, self.under_x - grown
+        )
         size = np.where(
             near, self.scale + self.under_y * np.abs(level), self.under_x + grown
         )
-        return found, 8.0 * CELL_ERROR * size
+        return excess, 8.0 * CELL_ERROR * size
 
 
 def normal_between(edges: Floats) -> Floats:
@@ -70,14 +72,16 @@ def place(step: Step, losses: Floats) -> Floats:
                 -size
             )  # of the quadratic equation for the record's likelihood ratio
             root = np.sqrt(pull * pull + 4.0 * rate * rate * np.exp(-size - noise**-2))
-            found = noise * (size + np.log((pull + root) / (2.0 * rate))) + 0.5 / noise
-            return np.asarray(np.copysign(np.maximum(found, 0.0), losses))
+            output = noise * (size + np.log((pull + root) / (2.0 * rate))) + 0.5 / noise
+            return np.asarray(np.copysign(np.maximum(output, 0.0), losses))
         raised = np.expm1(losses) + rate
-        found = noise * np.log(np.where(raised > 0.0, raised, 0.0) / rate) + 0.5 / noise
-        found = np.where(
-            losses > 600.0, noise * (losses - math.log(rate)) + 0.5 / noise, found
+        output = (
+            noise * np.log(np.where(raised > 0.0, raised, 0.0) / rate) + 0.5 / noise
         )
-        return np.asarray(np.where(raised > 0.0, found, -np.inf))
+        output = np.where(
+            losses > 600.0, noise * (losses - math.log(rate)) + 0.5 / noise, output
+        )
+        return np.asarray(np.where(raised > 0.0, output, -np.inf))
 
 
 def cell_probabilities(step: Step, edges: Floats) -> CellProbabilities:
@@ -110,20 +114,20 @@ def common_loss(step: Step, interval: float) -> float:
     """The mean of the losses in a cell below 0, or in the one around 0 where losses have no lower end."""
     if step.sampling_rate == 1.0:
         return 0.0
-    least = lowest_loss(step)
-    found = 0.0
+    infimum = lowest_loss(step)
+    mean = 0.0
     for _ in range(3):
-        if least > -math.inf:
+        if infimum > -math.inf:
             low = -math.inf
         else:
-            low = found - 0.5 * interval
+            low = mean - 0.5 * interval
         cell = cell_probabilities(
-            step, np.array([low, max(found, least) + 0.5 * interval])
+            step, np.array([low, max(mean, infimum) + 0.5 * interval])
         )
         if not cell.under_y[0] > 0.0:
             return 0.0
-        found = math.log1p(float(cell.excess[0] / cell.under_y[0]))
-    return found
+        mean = math.log1p(float(cell.excess[0] / cell.under_y[0]))
+    return mean
 
 
 def lowest_loss(step: Step) -> float:

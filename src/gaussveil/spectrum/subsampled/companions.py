@@ -89,9 +89,9 @@ class Companions(NamedTuple):
         value = self.gaussians.cumulant(orders)
         rounding = np.zeros(orders.size)
         for law, count in self.laws:
-            found = law.cumulant(orders, count)
-            value = value + found.log_moment
-            rounding = rounding + found.rounding
+            own = law.cumulant(orders, count)
+            value = value + own.log_moment
+            rounding = rounding + own.rounding
         return LawMoments(value, rounding)
 
     def real_moments(self, order: float) -> tuple[float, float, float]:

@@ -90,11 +90,11 @@ def lower_end(parts: Sequence[tuple[PrivacyCurve, int]], epsilon: float) -> floa
     alternatives = [(curve.least_factors(), count) for curve, count in parts]
     ends = [0.0]
     for index in range(max((len(tried) for tried, _ in alternatives), default=0)):
-        least = Factors()
+        below = Factors()
         for tried, count in alternatives:
             if tried:
-                least += tried[min(index, len(tried) - 1)].times(count)
-        if (whole := exact_curve(least)) is not None:
+                below += tried[min(index, len(tried) - 1)].times(count)
+        if (whole := exact_curve(below)) is not None:
             ends += [
                 float(np.max(side.enclose(epsilon).lower))
                 for side in (whole, whole.reversed())

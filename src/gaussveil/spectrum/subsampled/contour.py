@@ -214,9 +214,9 @@ class Contour:
                 if sums is None:
                     value[rows] = np.nan
                     continue
-                found = sums.moments(order[rows])
-                value[rows] += count * found.log_moment
-                rounding[rows] += count * found.rounding
+                moments = sums.moments(order[rows])
+                value[rows] += count * moments.log_moment
+                rounding[rows] += count * moments.rounding
         return value, rounding
 
     def extent(self, epsilon: float) -> float:
@@ -248,16 +248,16 @@ class Contour:
     def settle(self, epsilon: float, extent: float) -> Nodes:
         """Nodes up to the extent, doubled until delta at epsilon settles."""
         step = extent / NODE_COUNTS[0]
-        found = self.nodes(step * np.arange(NODE_COUNTS[0] + 1.0), step)
+        nodes = self.nodes(step * np.arange(NODE_COUNTS[0] + 1.0), step)
         before = math.nan
         for count in NODE_COUNTS[1:]:
-            value, _, error = found.log_delta(epsilon)
-            if math.isfinite(error) or not np.all(np.isfinite(found.cumulant)):
+            value, _, error = nodes.log_delta(epsilon)
+            if math.isfinite(error) or not np.all(np.isfinite(nodes.cumulant)):
                 break
             last = (
-                np.log(found.weight[-1] / found.order[-1] ** 2)
-                + found.cumulant[-1]
-                - found.order[-1] * epsilon
+                np.log(nodes.weight[-1] / nodes.order[-1] ** 2)
+                + nodes.cumulant[-1]
+                - nodes.order[-1] * epsilon
             )
             open_end = (
                 count > NODE_COUNTS[1]
@@ -271,11 +271,11 @@ class Contour:
             before = value
             step = extent / count  # the nodes so far are every second one
             between = self.nodes(step * np.arange(1.0, count, 2.0), step)
-            halves = found._replace(weight=0.5 * found.weight)
+            halves = nodes._replace(weight=0.5 * nodes.weight)
             joined: list[Any] = [
                 np.empty(count + 1, dtype=column.dtype) for column in halves[:-1]
             ]
             for column, even, odd in zip(joined, halves[:-1], between):
                 column[::2], column[1::2] = even, odd
-            found = Nodes(joined[0], joined[1], joined[2], joined[3], found.left_out)
-        return found
+            nodes = Nodes(joined[0], joined[1], joined[2], joined[3], nodes.left_out)
+        return nodes

@@ -62,16 +62,16 @@ class EpsilonSearch:
             self.nodes = lines = lines_near(self.windowed, self.goal, epsilon)
             epsilon = lines.epsilon
         tolerance = ROOT_TOLERANCE * (1.0 - self.goal)
-        found = private_end(self.look, epsilon, 0.0, largest, tolerance=tolerance)
+        private = private_end(self.look, epsilon, 0.0, largest, tolerance=tolerance)
         if (
-            found == 0.0
+            private == 0.0
             or not math.isfinite(self.error)
-            or self.error < COARSE * abs(self.slope) * found
+            or self.error < COARSE * abs(self.slope) * private
         ):
-            return found
+            return private
         return private_end(
             self.look_enclosed,
-            found,
+            private,
             0.0,
             largest,
             rtol=ENCLOSED,
@@ -102,11 +102,11 @@ class EpsilonSearch:
     def _at(self, epsilon: float) -> tuple[float, float, float]:
         """log delta, its slope and its error bound, on the nodes at hand if they serve."""
         if self.nodes is not None:
-            found = self.nodes.log_delta(epsilon)
-            if accurate(*found, epsilon) or (
-                isinstance(self.nodes, Lines) and self.nodes.near(*found, epsilon)
+            answer = self.nodes.log_delta(epsilon)
+            if accurate(*answer, epsilon) or (
+                isinstance(self.nodes, Lines) and self.nodes.near(*answer, epsilon)
             ):
-                return found
+                return answer
         self.nodes = nodes_for(self.windowed, epsilon, self.goal - 2.0)
         return self.nodes.log_delta(epsilon)
 

@@ -206,9 +206,9 @@ class LineCells:
     ) -> float:
         """log of how far the sum is from the integral over z < cut."""
         turn = strip / self.step.noise_multiplier
-        parts = [self.left]
+        ends = [self.left]
         if power:
-            parts[0] += power * math.log(self.ends[0] + abs(mean)) + math.log(2.0)
+            ends[0] += power * math.log(self.ends[0] + abs(mean)) + math.log(2.0)
         steep, rate = (
             2.0 * math.pi / spacing - self.growth(strip, height, share)
             for share in (1.0, 0.0)
@@ -223,11 +223,11 @@ class LineCells:
             apart = math.log(2.0 / rate) + self.negative * float(
                 self._shrunk(turn, shares[-1:])
             )
-            parts.append(
+            ends.append(
                 top + min(apart, math.log(2.0 / steep) if steep > 0.0 else math.inf)
             )
             if power:
-                parts[-1] += power * math.log(
+                ends[-1] += power * math.log(
                     away
                     + abs(mean)
                     + float(self._shrunk(turn, shares))
@@ -235,7 +235,7 @@ class LineCells:
                 )
         damping = _damping(2.0 * math.pi * strip / spacing) + math.log(2.0)
         return _log_sum(
-            np.array([self.beside(strip, height, power, mean) + damping, *parts])
+            np.array([self.beside(strip, height, power, mean) + damping, *ends])
         )
 
     def error_aside(self, spacing: float, reach: float) -> float:
@@ -243,7 +243,7 @@ class LineCells:
         turn = reach / self.step.noise_multiplier
         grown = np.broadcast_to(self._grown(reach), self.mass.shape)
         damping = _damping(math.pi * reach / spacing)
-        parts = [self.left]
+        ends = [self.left]
         for top, most, over in (
             (self.top, self.at_cut, grown[-1]),
             (self.bottom, self.at_low, grown[1]),
@@ -251,18 +251,18 @@ class LineCells:
             shrunk = self.negative * float(
                 self._shrunk(turn, [most[-1] * (1.0 - most[-1])])
             )
-            parts.append(
+            ends.append(
                 math.log(spacing / math.pi + 0.5 * reach) + top + float(over) + shrunk
             )
         return _log_sum(
             np.array(
-                [*(self.beside(strip, 0.0) + damping for strip in (0.0, reach)), *parts]
+                [*(self.beside(strip, 0.0) + damping for strip in (0.0, reach)), *ends]
             )
         )
 
     def growth(self, strip: float, height: float, share: float = 1.0) -> float:
         """How fast |f| grows beside its ends at most, up to a distance, with a share of what |B| shrinks by."""
-        found: list[float] = []
+        rates: list[float] = []
         place = min(turn := strip / (noise := self.step.noise_multiplier), STEEPEST)
         steepest = (1.0 - math.cos(place)) / place / (1.0 - math.cos(turn)) * (1.0 + UP)
         for most in (self.at_cut, self.at_low):
@@ -275,8 +275,8 @@ class LineCells:
             turned = sum(
                 p if p <= 0.5 else 1.0 - (1.0 - p) * math.sin(turn) / turn for p in most
             )
-            found.append((height * turned * (1.0 + UP) + shrunk) / noise)
-        return 0.5 * self.bend * strip * (1.0 + UP) + max(found)
+            rates.append((height * turned * (1.0 + UP) + shrunk) / noise)
+        return 0.5 * self.bend * strip * (1.0 + UP) + max(rates)
 
     @cached_property
     def _paths(self) -> tuple[Floats, Floats, Floats]:

@@ -103,11 +103,11 @@ class SubsampledLoss(PrivacyCurve):
         self._single = self.steps[0][0] if alone else None
 
     def _brief(self) -> dict[str, str]:
-        found = {
+        counts = {
             "steps": str(sum(count for _, count in self.steps)),
             "different": str(len(self.steps)),
         }
-        return found | (
+        return counts | (
             {"laws": str(sum(count for _, count in self.laws))} if self.laws else {}
         )
 
@@ -162,24 +162,24 @@ class SubsampledLoss(PrivacyCurve):
         """Renyi divergence of an order above 1, its rounding included."""
         with np.errstate(all="ignore"):
             if order == math.inf:
-                found = self.largest_loss
+                divergence = self.largest_loss
             else:
-                found = self.cumulant(order - 1.0) / (order - 1.0)
-        if math.isfinite(found):
-            return found * (1.0 + 1e-11)
+                divergence = self.cumulant(order - 1.0) / (order - 1.0)
+        if math.isfinite(divergence):
+            return divergence * (1.0 + 1e-11)
         return math.inf
 
     def log_delta(self, epsilon: Any) -> Any:
         """log of delta(epsilon), its error bound included."""
         levels = epsilon_array(epsilon, np.zeros(()))
-        found = np.empty(levels.size)
+        values = np.empty(levels.size)
         nodes = None
         for place in np.argsort(np.ravel(levels)):  # nodes serve neighbours, too
             value, _, error, nodes = self._evaluate(
                 float(np.ravel(levels)[place]), nodes
             )
-            found[place] = min(value + error, 0.0)
-        return np.reshape(found, levels.shape)[()]
+            values[place] = min(value + error, 0.0)
+        return np.reshape(values, levels.shape)[()]
 
     @np.errstate(all="ignore")
     def chernoff(self, epsilon: float) -> float:
@@ -199,10 +199,10 @@ class SubsampledLoss(PrivacyCurve):
         """log of the worse direction's delta; the other one is computed only where its bound leaves it open."""
         forward = float(self.log_delta(epsilon))
         backward = self.reversed()
-        known = (
+        surely_below = (
             backward is self or epsilon == 0.0 or backward.chernoff(epsilon) <= forward
         )
-        if known:
+        if surely_below:
             return forward
         return max(forward, float(backward.log_delta(epsilon)))
 
@@ -248,10 +248,10 @@ class SubsampledLoss(PrivacyCurve):
 
         ahead = self.enclose(epsilon)
         back = self.reversed()
-        known = (
+        open_question = (
             bool(back.steps) and back._single is None and epsilon < back.largest_loss
         )  # else that is quick
-        if known and ahead.lower > 0.0:
+        if open_question and ahead.lower > 0.0:
             balls = back._in_balls
         else:
             balls = None
@@ -298,9 +298,9 @@ class SubsampledLoss(PrivacyCurve):
             )
         with np.errstate(all="ignore"):
             if nodes is not None and accurate(
-                *(found := nodes.log_delta(epsilon)), epsilon
+                *(answer := nodes.log_delta(epsilon)), epsilon
             ):
-                return *found, nodes
+                return *answer, nodes
             value, slope, error, nodes = settled(self._parts, epsilon)
         if math.isfinite(error):
             return value, slope, error, nodes
@@ -381,7 +381,7 @@ class SubsampledLoss(PrivacyCurve):
             (2.0 if step.replace else 1.0) / step.noise_multiplier
             for step, _ in self.steps
         ]
-        parts = [
+        distances = [
             step.sampling_rate * n * math.erf(a / math.sqrt(8.0))
             for (step, n), a in zip(self.steps, apart)
         ]
@@ -393,4 +393,4 @@ class SubsampledLoss(PrivacyCurve):
             float(law.delta(0.0)) * (1.0 + law.relative_error) * n
             for law, n in self.laws
         )
-        return (math.fsum(parts) + rest) * (1.0 + 16.0 * UNIT_ROUNDOFF)
+        return (math.fsum(distances) + rest) * (1.0 + 16.0 * UNIT_ROUNDOFF)

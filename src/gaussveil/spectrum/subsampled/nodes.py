@@ -32,10 +32,10 @@ def one_line(windowed: Parts, epsilon: float) -> Nodes | None:
     extent = contour.extent(epsilon)
     if not math.isfinite(extent):
         return None
-    found = contour.settle(epsilon, extent)
-    _, slope, error = found.log_delta(epsilon)
+    nodes = contour.settle(epsilon, extent)
+    _, slope, error = nodes.log_delta(epsilon)
     if error <= ACCURATE * (1.0 + abs(slope) * epsilon):
-        return found
+        return nodes
     return None
 
 
@@ -62,10 +62,10 @@ def nodes_for(
     Lines may be moved to about where log delta is a goal.
     """
     windowed = parts.windowed(log_delta)
-    found = one_line(windowed, epsilon)
-    if found is None and not parts.steps:
+    nodes = one_line(windowed, epsilon)
+    if nodes is None and not parts.steps:
         return plain_line(parts, epsilon, log_delta)
-    return found or (
+    return nodes or (
         band_lines(windowed, epsilon)
         if goal is None
         else lines_near(windowed, goal, epsilon)

@@ -22,10 +22,10 @@ class WholeLine(Band):
 
     def real(self, orders: Floats) -> tuple[Floats, Floats, Floats]:
         """K, its slopes, and K at real orders."""
-        found = np.array(
+        cumulants = np.array(
             [self.parts.companions.real_moments(float(order)) for order in orders]
         )
-        return found[:, 0], found[:, 1], found[:, 0]
+        return cumulants[:, 0], cumulants[:, 1], cumulants[:, 0]
 
     def height(self, c: float, digits: float) -> float:
         """Where the Gaussian pair has fallen by so many e-foldings; infinite where that takes too long."""

@@ -125,14 +125,14 @@ class Step(StandsFor):
     def logs(self, z: Any) -> tuple[Any, Any]:
         """A and B of the direction: the logs of both densities over the normal one."""
         check_work()
-        one = self.log_density(z)
+        ahead = self.log_density(z)
         if self.replace:
             other = self.log_density(-z)
         else:
-            other = np.zeros_like(one)
+            other = np.zeros_like(ahead)
         if self.backward:
-            return (other, one)
-        return (one, other)
+            return (other, ahead)
+        return (ahead, other)
 
     @property
     def edge(self) -> float:
@@ -204,11 +204,11 @@ class Step(StandsFor):
         self, order: float, cap: float = math.inf
     ) -> tuple[float, float, float]:
         """K(s) = log M(s), K'(s), K''(s) at a real order."""
-        found = self.compiled(
+        computed = self.compiled(
             "tilted", np.zeros((0, 0)), 1, 3, cap, order=order, digits=SUM_DIGITS
         )
-        if found is not None:
-            return float(found[0, 0]), float(found[1, 0]), float(found[2, 0])
+        if computed is not None:
+            return float(computed[0, 0]), float(computed[1, 0]), float(computed[2, 0])
         low, high = self._range(order, cap)
         step = self.spacing(0.0, high, 1, cap)
         z = np.arange(low, high, step)
@@ -259,8 +259,8 @@ class Step(StandsFor):
             "edge": self.edge,
             "cap": cap,
         }
-        found: Floats = native.step_sums(entry, points, count, rows, **own, **numbers)
-        return found
+        answer: Floats = native.step_sums(entry, points, count, rows, **own, **numbers)
+        return answer
 
     def spacing(self, height: float, top: float, count: int, cap: float) -> float:
         """Distance of points, of sums up to z = top, that resolves M at orders of the given height to 1e-16 / count.
@@ -313,36 +313,39 @@ class Sums(NamedTuple):
         exponent = orders[:, None] * (first - second) + first
         top = float(np.max((exponent + self.log_weight).real))
         if top > LARGEST_SUBTRACTED:
-            parts = np.exp(exponent + (self.log_weight - top))
-            known = 0.0
+            terms = np.exp(exponent + (self.log_weight - top))
+            subtracted = 0.0
             scale = top
         else:
             weight = np.exp(self.log_weight)
-            parts = exp_less_one(exponent) * weight
-            parts -= np.multiply.outer(1.0 + orders, np.expm1(first) * weight)
-            parts += np.multiply.outer(orders, np.expm1(second) * weight)
-            known = 1.0
+            terms = exp_less_one(exponent) * weight
+            terms -= np.multiply.outer(1.0 + orders, np.expm1(first) * weight)
+            terms += np.multiply.outer(orders, np.expm1(second) * weight)
+            subtracted = 1.0
             scale = 0.0
-        total = parts.sum(axis=1)
-        size = np.abs(parts)
+        total = terms.sum(axis=1)
+        size = np.abs(terms)
         far = np.multiply.outer(
             np.abs(orders), np.abs(first) + np.abs(second)
         ) + np.abs(first)
         rounding = (
             4.0
             * UNIT_ROUNDOFF
-            * ((size + known * np.exp(self.log_weight.real)) * far + size).sum(axis=1)
+            * ((size + subtracted * np.exp(self.log_weight.real)) * far + size).sum(
+                axis=1
+            )
         )
         lost = ~(
-            np.abs(total + known) > rounding
+            np.abs(total + subtracted) > rounding
         )  # the moment is no larger than its rounding: that stands for it
-        total = np.where(lost, rounding + 1e-300 - known, total)
-        if known:
-            found = log_one_plus(total)
+        total = np.where(lost, rounding + 1e-300 - subtracted, total)
+        if subtracted:
+            log_moment = log_one_plus(total)
         else:
-            found = np.log(total)
+            log_moment = np.log(total)
         return StepMoments(
-            found + scale, np.where(lost, 4.0, rounding / np.abs(total + known))
+            log_moment + scale,
+            np.where(lost, 4.0, rounding / np.abs(total + subtracted)),
         )
 
 

@@ -82,13 +82,14 @@ def surely_below(
 
     def bound(log_order: float) -> float:
         order = math.exp(log_order)
-        found = (
-            sum(count * one.log_moment(order) for one, count in cells) - order * epsilon
+        log_size = (
+            sum(count * tail.log_moment(order) for tail, count in cells)
+            - order * epsilon
         )
-        found += float(companions.exponent(acb(order)).real.mid())
-        found += order * math.log(order) - (1.0 + order) * math.log1p(order)
-        if math.isfinite(found):
-            return found
+        log_size += float(companions.exponent(acb(order)).real.mid())
+        log_size += order * math.log(order) - (1.0 + order) * math.log1p(order)
+        if math.isfinite(log_size):
+            return log_size
         return 1e300
 
     with precision_lock(), ctx.workprec(120):
@@ -102,8 +103,8 @@ def surely_below(
         )
         c = arb(order)
         log_bound = c * c.log() - (1 + c) * (1 + c).log() - c * epsilon
-        for one, count in cells:
-            log_bound += count * arb(one.log_moment(order))
+        for tail, count in cells:
+            log_bound += count * arb(tail.log_moment(order))
         log_bound += companions.exponent(acb(order)).real
         return bool(log_bound < arb(log_delta))
 

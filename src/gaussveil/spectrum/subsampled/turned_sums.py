@@ -23,12 +23,12 @@ def turned_sums(
     """Sums of weights times e^(n x), n = 0, 1, ..., nodes, for exponents x with no positive real part."""
     turns = [exponent.exp() for exponent in exponents]
     if ctx.prec <= PAIRED:
-        found = _in_pairs(weights, turns, nodes)
+        sums = _in_pairs(weights, turns, nodes)
     else:
-        found = None
-    if found is not None:
-        return found
-    found = []
+        sums = None
+    if sums is not None:
+        return sums
+    sums = []
     turned = list(weights)
     for n in range(nodes + 1):
         if n % FRESH_AFTER == 0:
@@ -37,9 +37,9 @@ def turned_sums(
                 weight * (n * exponent).exp()
                 for weight, exponent in zip(weights, exponents)
             ]
-        found.append(sum(turned, acb(0)))
+        sums.append(sum(turned, acb(0)))
         turned = [weight * turn for weight, turn in zip(turned, turns)]
-    return found
+    return sums
 
 
 def _in_pairs(

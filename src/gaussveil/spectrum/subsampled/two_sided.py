@@ -54,9 +54,9 @@ class GridMasses(NamedTuple):
 def _tails(step: Step, cut: float) -> tuple[tuple[float, float], tuple[float, float]]:
     if cut >= step.largest_loss:
         return (0.0, 0.0), (0.0, 0.0)
-    found = cell_probabilities(step, np.array([cut, math.inf]))
-    under_x = float(found.under_x[0])
-    under_y = float(found.under_y[0])
+    tail = cell_probabilities(step, np.array([cut, math.inf]))
+    under_x = float(tail.under_x[0])
+    under_y = float(tail.under_y[0])
     return (under_x * (1 - CELL_ERROR), under_x * (1 + CELL_ERROR)), (
         under_y * (1 - CELL_ERROR),
         under_y * (1 + CELL_ERROR),
@@ -68,9 +68,9 @@ def raised(
 ) -> GridMasses:
     """Masses on nodes first..last that dominate the step's losses up to the last node."""
     nodes: Floats = interval * np.arange(float(first), float(last + 1)) + offset
-    found = cell_probabilities(step, np.append(-math.inf, nodes))
-    inner = CellProbabilities(*(column[1:] for column in found))
-    below = float(found.under_y[0])
+    probabilities = cell_probabilities(step, np.append(-math.inf, nodes))
+    inner = CellProbabilities(*(column[1:] for column in probabilities))
+    below = float(probabilities.under_y[0])
     under_y = inner.under_y
     with np.errstate(all="ignore"):
         lift, error = inner.lift(nodes[:-1])
@@ -96,9 +96,9 @@ def lowered(
     edges = np.append(nodes - 0.5 * interval, nodes[-1] + 1.5 * interval)
     if lowest_loss(step) > nodes[0]:
         edges[0] = -math.inf
-    found = cell_probabilities(step, edges)
-    under_y = found.under_y * (1.0 - CELL_ERROR)
-    lift, error = found.lift(nodes)
+    probabilities = cell_probabilities(step, edges)
+    under_y = probabilities.under_y * (1.0 - CELL_ERROR)
+    lift, error = probabilities.lift(nodes)
     lift -= error
     gap = math.expm1(interval) * np.exp(nodes)  # of W, from a node to the next
     down = np.maximum(-lift, 0.0) / gap
@@ -143,7 +143,7 @@ class GridPlan(NamedTuple):
     ) -> GridPlan:
         """Chosen from a sketch; any choice is sound, a good one is tight."""
         uses = sum(count for _, count in steps)
-        least = math.fsum(count * lowest_loss(step) for step, count in steps)
+        least_sum = math.fsum(count * lowest_loss(step) for step, count in steps)
         reach = min(
             math.sqrt(2.0 * (GRID_DIGITS + math.log(uses) - log_delta)), LAST_OUTPUT
         )
@@ -157,8 +157,8 @@ class GridPlan(NamedTuple):
             )
             low, high = (-losses[1], -step.floor) if step.backward else losses
             low = max(low, lowest_loss(step), -LARGEST_STEP_LOSS)
-            if least > -math.inf:
-                enough = (epsilon - least + lowest_loss(step)) * (1.0 + 1e-12)
+            if least_sum > -math.inf:
+                enough = (epsilon - least_sum + lowest_loss(step)) * (1.0 + 1e-12)
             else:
                 enough = math.inf
             sure = sure and enough < math.inf
@@ -182,10 +182,10 @@ class GridPlan(NamedTuple):
 
         def bound(log_order: float) -> float:
             order = math.exp(log_order)
-            found = moments(sketch, order)[0] - order * epsilon
-            found += order * math.log(order) - (1.0 + order) * math.log1p(order)
-            if math.isfinite(found):
-                return found
+            log_bound = moments(sketch, order)[0] - order * epsilon
+            log_bound += order * math.log(order) - (1.0 + order) * math.log1p(order)
+            if math.isfinite(log_bound):
+                return log_bound
             return 1e300
 
         order = math.exp(
@@ -244,18 +244,18 @@ def enclose_on_grid(
                 for (step, count), span, offset in zip(steps, plan.spans, offsets)
             ]
             within = _within(
-                [(one.masses, count) for one, count in cells],
+                [(held.masses, count) for held, count in cells],
                 moved,
                 moved - epsilon,
                 plan,
                 side,
             )
             under_x = [
-                _any([(one.beyond_x[end], n) for one, n in cells], sign)
+                _any([(held.beyond_x[end], n) for held, n in cells], sign)
                 for end, sign in ((0, -1), (1, 1))
             ]
             under_y = [
-                _any([(one.beyond_y[end], n) for one, n in cells], sign)
+                _any([(held.beyond_y[end], n) for held, n in cells], sign)
                 for end, sign in ((0, -1), (1, 1))
             ]
             if plan.sure:
@@ -284,7 +284,8 @@ def enclose_on_grid(
 def _any(probabilities: Sequence[tuple[float, int]], sign: int) -> float:
     """Probability that one of many events happens, rounded up or down."""
     log_none = math.fsum(
-        count * math.log1p(-min(one, 1.0 - 2.0**-53)) for one, count in probabilities
+        count * math.log1p(-min(probability, 1.0 - 2.0**-53))
+        for probability, count in probabilities
     )
     return -math.expm1(log_none) * (1.0 + sign * 1e-14)
 
@@ -310,7 +311,7 @@ def _within(
     slack += 2.0**-50 * order * float(np.abs(loss).max(initial=0.0))
     weight = np.exp(np.minimum(log_scale - order * loss + side * slack, 700.0))
     weight *= -np.expm1(epsilon * (1.0 - side * 2.0**-50) - loss)
-    found = float(composed @ weight) * (
+    delta = float(composed @ weight) * (
         1.0 + side * 1e-12
     ) + side * 1.001 * error * float(np.linalg.norm(weight))
     if side < 0.0:  # sums outside the window are counted inside
@@ -320,7 +321,7 @@ def _within(
             moments(parts, float(c))[0] - (float(c) - order) * end - order * epsilon
             for c in higher
         ]
-        found -= math.exp(min(min(logs) + 1e-6, 0.0)) + 1.001 * math.exp(
+        delta -= math.exp(min(min(logs) + 1e-6, 0.0)) + 1.001 * math.exp(
             -order * interval * size
         )
-    return max(found, 0.0)
+    return max(delta, 0.0)

@@ -50,14 +50,16 @@ class Points:
         spacing: float,
     ) -> None:
         self.step, self.z = step, np.arange(ends[0], ends[1], spacing)
-        found = step.compiled("points", self.z[None], self.z.size, 4, cap, low_cap=low)
-        if found is None:
+        columns = step.compiled(
+            "points", self.z[None], self.z.size, 4, cap, low_cap=low
+        )
+        if columns is None:
             first, second = step.logs(self.z)
-            found = np.array(
+            columns = np.array(
                 [first, first - second, *np.log(windows(self.z, cap, low, step))]
             )
-        self.base, self.loss = found[:2]
-        self.whole, self.inside = found[2:] + (
+        self.base, self.loss = columns[:2]
+        self.whole, self.inside = columns[2:] + (
             math.log(spacing / math.sqrt(2.0 * math.pi)) - 0.5 * self.z**2
         )
         self.missing = float(
