@@ -8,8 +8,9 @@ Each piece (500 releases, a simulated hour) is noted in the folder when it is do
 there; `keep` writes what was done into docs/benchmarks. Neither belongs to `make bench`: they take an hour.
 
 Releases are whole transactions with commits of their own; what counts is the processor time of one, which must not
-grow. An hour of the gateway is 5,000 meters with a reading a second, 18 million of them, as fast as they go, through a
-real Mosquitto that keeps its sessions. Between the hours gateway, broker or both ("the host") are killed with -9 and
+grow beside that of an account just opened, measured in the same minute: so it does not matter who else is at work. An
+hour of the gateway is 5,000 meters with a reading a second, 18 million of them, as fast as they go, through a real
+Mosquitto that keeps its sessions. Between the hours gateway, broker or both ("the host") are killed with -9 and
 started again; all readings are answered, and memory and disk of the gateway must stay where they are.
 """
 
@@ -41,6 +42,7 @@ from gaussveil.streaming.messages import encode_batch
 from mqtt_load import LoadClient
 
 PIECE = 500  # releases
+BESIDE, WARM = 100, 20  # releases of an account just opened, after those that fill its caches
 METERS, BATCH, SECONDS_PER_HOUR = 5000, 100, 3600
 AT_ONCE = 10_000  # messages of an hour that are sent together
 KILLED = ("gateway", "broker", "host")
@@ -73,9 +75,20 @@ def releases(folder: Path, count: int) -> None:
         begun = time.perf_counter()
         times = all_seconds(account, [(GaussianPair.mean_shift(1e-3), DRAFT)] * size)
         made += size
+        fresh = fresh_seconds(folder)
         about = {"releases": size, "of": made, "median": float(np.median(times)), "mean": float(np.mean(times))}
         wall = {"wall": time.perf_counter() - begun, "load": os.getloadavg()[0], "bytes": book.stat().st_size}
-        note(folder, "releases", about | {"worst": max(times)} | wall)
+        note(folder, "releases", about | {"worst": max(times), "fresh": fresh} | wall)
+
+
+def fresh_seconds(folder: Path) -> float:
+    """Processor time of a release of an account just opened, at this moment on this machine."""
+    book = folder / "fresh.ledger"
+    for file in folder.glob("fresh.ledger*"):
+        file.unlink()
+    Ledger.create(book).open_account("fresh", epsilon=40.0, delta=0.1)
+    asked = [(GaussianPair.mean_shift(1e-3), DRAFT)] * (WARM + BESIDE)
+    return float(np.median(all_seconds(Account(book, "fresh"), asked)[WARM:]))
 
 
 def gateway(folder: Path, hours: int) -> None:
@@ -144,11 +157,14 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     found = []
     if len(pieces := noted(folder, "releases")) > 2:
         made = np.array([piece["of"] for piece in pieces], dtype=float)
-        slope = float(np.polyfit(np.log(made), np.log([piece["median"] for piece in pieces]), 1)[0])
+        beside = [piece["median"] / piece["fresh"] for piece in pieces]
+        slope = float(np.polyfit(np.log(made), np.log(beside), 1)[0])
         name = f"slope of a release's processor time over {pieces[-1]['of']:,} releases of one account"
-        shown = [f"{piece['of']:,}: {1e3 * piece['median']:.3g} ms" for piece in pieces[:: max(1, len(pieces) // 8)]]
+        some = pieces[:: max(1, len(pieces) // 8)]
+        shown = [f"{piece['of']:,}: {1e3 * piece['median']:.3g} ({1e3 * piece['fresh']:.3g}) ms" for piece in some]
         loads = [piece["load"] for piece in pieces]
-        words = f"median of {PIECE}: {', '.join(shown)}; load average {min(loads):.1f} to {max(loads):.1f}"
+        words = f"median of {PIECE} (of an account just opened): {', '.join(shown)}"
+        words += f"; load average {min(loads):.1f} to {max(loads):.1f}"
         found.append(row(name, slope, SLOPE, words))
     if len(hours := noted(folder, "gateway")) > 2:
         many = f"{len(hours)} simulated hours at 5,000 readings a second"

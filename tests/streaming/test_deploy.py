@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import time
 import tomllib
 from pathlib import Path
 
 import numpy as np
+import pytest
 import yaml
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
@@ -142,6 +145,33 @@ def test_what_is_private_is_on_no_network_of_the_readers() -> None:
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
     assert not set(services["gateway"]["networks"]) & set(services["subscriber"]["networks"])
     assert {service["restart"] for service in services.values() if "restart" in service} == {"unless-stopped"}
+
+
+def test_images_are_pinned_to_what_the_registry_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks the registry is another program here: there may be none."""
+    for name in ("Dockerfile", "compose.yaml", "pin-images.sh"):
+        shutil.copy(DEPLOY / name, tmp_path)
+    docker = tmp_path / "docker"
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    before = yaml.safe_load((tmp_path / "compose.yaml").read_text())
+    for sign in "ab":  # a second time, the digests move on
+        docker.write_text(f"#!/bin/sh\nprintf sha256:; printf '{sign}%.0s' $(seq 64)\n", encoding="utf-8")
+        docker.chmod(0o700)
+        subprocess.run(["bash", str(tmp_path / "pin-images.sh")], check=True)
+        pinned = "@sha256:" + 64 * sign
+        froms = re.findall(r"^FROM (\S+)(?: AS build)?$", (tmp_path / "Dockerfile").read_text(), re.MULTILINE)
+        assert froms == [f"python:3.13-slim-bookworm{pinned}"] * 2
+        after = yaml.safe_load((tmp_path / "compose.yaml").read_text())
+        for name, service in before["services"].items():
+            image = service.pop("image")
+            assert after["services"][name].pop("image") == image.partition("@")[0] + pinned * (image != "gaussveil")
+        assert after == before
+        before = yaml.safe_load((tmp_path / "compose.yaml").read_text())
+    docker.write_text("#!/bin/sh\necho denied\n", encoding="utf-8")
+    refused = subprocess.run(["bash", str(tmp_path / "pin-images.sh")], capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "gave no digest" in refused.stderr
+    assert yaml.safe_load((tmp_path / "compose.yaml").read_text()) == before
 
 
 def test_compose_and_dockerfile_are_sound() -> None:
