@@ -141,7 +141,7 @@ def spark_alone(path: Path, tasks: int, cores: int) -> dict[str, float]:
 
 def spark_here(path: Path, tasks: int, cores: int) -> dict[str, float]:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
-    from gaussveil.engines.spark import start_session
+    from gaussveil.engines.spark_session import start_session
 
     start = time.perf_counter()
     session = start_session(f"local[{tasks}]")

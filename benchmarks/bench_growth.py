@@ -28,8 +28,8 @@ from gaussveil.figure_style import SERIES, drawing
 from gaussveil.mechanisms import MeterStream
 from gaussveil.noise import SeededGenerator
 from gaussveil.streaming.gateway import Gateway, Message
+from gaussveil.streaming.held_state import StreamMemory
 from gaussveil.streaming.meters import Meter
-from gaussveil.streaming.state import StreamMemory
 from limits import NODE_FLOPS, NODES, REDUCTION_FLOPS, best, seconds_of
 
 PICTURES = Path(__file__).parent.parent / "docs" / "benchmarks"

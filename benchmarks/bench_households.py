@@ -33,7 +33,7 @@ def both(work: Callable[[], Any]) -> tuple[float, float]:
 
 
 def run() -> list[dict[str, Any]]:
-    from gaussveil.engines.spark import start_session
+    from gaussveil.engines.spark_session import start_session
 
     def forecast_home(rows: pa.Table) -> Any:  # inside, so that workers need not import this file
         series = np.log(np.maximum(rows["kw"].to_numpy(), 0.01))[None]

@@ -26,7 +26,7 @@ from bench_stream import bytes_per_meter
 from gaussveil.engines import open as open_table
 from gaussveil.mechanisms.meter_stream.stream import MeterStream
 from gaussveil.noise import SecureGenerator
-from gaussveil.noise.stream_filter import FilterBank
+from gaussveil.noise.filter_bank import FilterBank
 from gaussveil.statistics import Moments
 from gaussveil.streaming import Gateway, Message, Meter, StreamState, write_meters
 from gaussveil.streaming.bundle import bundle_count
@@ -122,7 +122,7 @@ def spark_streams() -> dict[str, float]:
 
     Three kinds of micro-batch: a single reading; a reading of one meter under each key of state; of every meter.
     """
-    from gaussveil.engines.spark import start_session
+    from gaussveil.engines.spark_session import start_session
     from gaussveil.streaming.spark import SparkStream
 
     session = start_session("local[2]")

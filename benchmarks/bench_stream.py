@@ -12,7 +12,7 @@ from scipy.signal import lfilter
 
 from gaussveil.mechanisms.meter_stream.stream import MeterStream
 from gaussveil.noise import SecureGenerator
-from gaussveil.noise.stream_filter import FilterBank
+from gaussveil.noise.filter_bank import FilterBank
 from gaussveil.streaming import Meter, StreamState
 
 METERS = 10_000

@@ -164,7 +164,7 @@ def spark() -> Iterator[Any]:
     """The one Spark session; tests that use it belong to the xdist group "spark"."""
     import pyspark
 
-    from gaussveil.engines.spark import start_session
+    from gaussveil.engines.spark_session import start_session
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parent / "spark_workers"), prepend=os.pathsep)

@@ -201,3 +201,15 @@ def _ticks(column: NDArray[Any]) -> NDArray[Any]:
     if column.dtype.kind == "M":
         return column.astype("datetime64[us]")
     return column
+
+
+def unnamed(query: Any) -> Any:
+    """A series without its name: a row or column of a frame is often named after the label that is to be hidden."""
+    if type(query).__name__ != "Series":
+        return query
+    library = library_of(query)
+    if library == "pandas":
+        return query.rename(None)
+    if library == "polars":
+        return query.alias("")
+    return query

@@ -9,7 +9,7 @@ from typing import Any
 
 from gaussveil.accounting import Ledger
 from gaussveil.accounting.ledger.export import account_csv, account_json
-from gaussveil.accounting.ledger.records import Statement
+from gaussveil.accounting.ledger.statements import Statement
 from gaussveil.errors import AccountNotFoundError
 from gaussveil_studio.offers.affordability import gauge, more_like_the_last
 

@@ -15,7 +15,7 @@ from gaussveil_studio.access import guesser, retry_after, spoken_wait
 from gaussveil_studio.account_pages import cards
 from gaussveil_studio.answers import REFUSALS, answered, html, wants_piece
 from gaussveil_studio.context import Context, Studio, books, describing, page
-from gaussveil_studio.release_pages import listed
+from gaussveil_studio.release_records import listed
 from gaussveil_studio.table_catalogue import ListedTable
 from gaussveil_studio.worker import LIMIT_OF_GIVEN_WORK
 

@@ -10,7 +10,7 @@ from gaussveil.errors import ParameterError
 from gaussveil_studio.answers import REFUSALS, answered
 from gaussveil_studio.context import Context, given_work, page
 from gaussveil_studio.offers.orders import KEY, Asked, Text
-from gaussveil_studio.release_pages import listed
+from gaussveil_studio.release_records import listed
 
 router = APIRouter()
 NOT_COMPARED = (

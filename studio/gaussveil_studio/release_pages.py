@@ -5,40 +5,39 @@ from __future__ import annotations
 import re
 import secrets
 import tempfile
-import time
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse, RedirectResponse
-from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from gaussveil import mechanisms
 from gaussveil.errors import ParameterError
 from gaussveil_studio.answers import (
     A_FILE,
     REFUSALS,
     answered,
-    environment,
-    moment,
     wants_piece,
 )
 from gaussveil_studio.context import Context, Studio, given_work, page
 from gaussveil_studio.guidance import PUBLISHED
 from gaussveil_studio.jobs import CERTIFICATE, JobStatus
-from gaussveil_studio.offers.kinds import JOBS, job_of, title_of
+from gaussveil_studio.offers.kinds import JOBS, job_of
 from gaussveil_studio.offers.orders import (
     KEY,
     ORDERS,
-    Asked,
     PreviewRequest,
     ReleaseRequest,
-    Text,
 )
-from gaussveil_studio.offers.rounding import number_table
-from gaussveil_studio.plain_words import paragraph
+from gaussveil_studio.release_forms import About, Preview, Releases, ReleaseStatus
+from gaussveil_studio.release_records import (
+    handed_facts,
+    listed,
+    made_again,
+    paid_elsewhere,
+    shown_release,
+)
 from gaussveil_studio.sample_table import ORDER
 from gaussveil_studio.settings import MEBIBYTE
 from gaussveil_studio.shown import require_shown
@@ -50,85 +49,6 @@ MOST_LISTED = 100
 PAGE_SIZE = 25
 
 Key = Annotated[str, Path(pattern=KEY, description="Idempotency key of the release.")]
-
-
-class Budget(BaseModel):
-    """The account before and after; null where unbounded or not known before the release."""
-
-    model_config = ConfigDict(extra="allow")
-
-    account: str
-    largest_epsilon: float | None = Field(
-        description="About the largest epsilon that it can still pay for."
-    )
-    allowed: bool | None
-    reason: str
-
-
-class Preview(BaseModel):
-    """What a release would be like, from public quantities only."""
-
-    facts: list[tuple[str, str]]
-    simulated: dict[str, Any] | None = Field(
-        description="The answer with its band on a simulated table."
-    )
-    doubt: str = Field(description="What a stranger can hardly tell.")
-    guessed_right: int = Field(
-        description="Of 100 guesses of that at most; 50 are right by chance."
-    )
-    promised: float
-    budget: Budget | None
-    notes: list[str] = Field(
-        default=[],
-        description="What else to know: that another account paid for this table.",
-    )
-    seconds: float | None = Field(
-        default=None,
-        description="About how long the release takes, where that is long.",
-    )
-    digest: str | None = Field(
-        description="What to send as `shown`; null where the account does not allow it."
-    )
-
-
-class ReleaseStatus(BaseModel):
-    """Where a release stands. `result` holds released values only."""
-
-    model_config = ConfigDict(extra="allow")
-
-    key: str
-    state: str = Field(
-        description="running, released, refused, cancelled or interrupted"
-    )
-    message: str
-    ledger_state: str | None = Field(
-        description="The ledger's entry: debited, drawing, released, void; null if none"
-    )
-    result: dict[str, Any] | None
-
-
-class About(Asked):
-    """What the owner says of a release to whoever gets it; it stands on the page that is handed on."""
-
-    title: Text = Field(
-        default="",
-        title="Title",
-        description="In place of the one that its columns make.",
-    )
-    purpose: Text = Field(
-        default="", title="Purpose", description="What the numbers are for."
-    )
-    approver: Text = Field(
-        default="",
-        title="Approved by",
-        description="Who approved that they are given away.",
-    )
-
-
-class Releases(BaseModel):
-    """Releases of this studio, the latest first."""
-
-    releases: list[ReleaseStatus]
 
 
 @router.get("/release", include_in_schema=False)
@@ -179,7 +99,7 @@ def form_or_result(
             request,
             "release_result.html",
             here="/releases",
-            **_known(context, context.jobs.status(key)),
+            **shown_release(context, context.jobs.status(key)),
         )
     if mechanism not in ORDERS:
         raise ParameterError(f"mechanism must be one of {', '.join(ORDERS)}")
@@ -239,22 +159,6 @@ def release_list(
     )
 
 
-def listed(context: Studio, search: str = "") -> list[dict[str, Any]]:
-    """Releases whose title, account or table holds all words of a search, the latest first."""
-    rows = [
-        {**one, "title": title_of(one["order"], one["table"])}
-        for one in context.jobs.summaries()
-    ]
-    words = search.casefold().split()
-    texts = (
-        f"{one['title']} {one['account']} {one['state']} {one['key']}".casefold()
-        for one in rows
-    )
-    return [
-        one for one, text in zip(rows, texts) if all(word in text for word in words)
-    ]
-
-
 @router.post(
     "/api/preview", responses=REFUSALS, response_model=Preview, tags=["release"]
 )
@@ -274,7 +178,7 @@ def preview(request: Request, context: Context, asked: PreviewRequest) -> Respon
     return answered(
         request,
         "piece_preview.html",
-        {**found, "notes": _paid_elsewhere(context, asked, name)},
+        {**found, "notes": paid_elsewhere(context, asked, name)},
     )
 
 
@@ -310,7 +214,7 @@ def start(request: Request, context: Context, asked: ReleaseRequest) -> Response
 def releases(context: Context) -> Response:
     """The latest releases of this studio."""
     listed = [
-        _known(context, context.jobs.status(key))
+        shown_release(context, context.jobs.status(key))
         for key in context.jobs.keys()[:MOST_LISTED]
     ]
     return JSONResponse({"releases": listed})
@@ -415,7 +319,7 @@ def download(
     file = context.jobs.status(key).done or {}
     if name == "report.html":
         body: bytes | str = ask(
-            "handed_page", folder=folder, about=_handed(context, key), comma=comma
+            "handed_page", folder=folder, about=handed_facts(context, key), comma=comma
         )["page"]
     elif name == "sample.csv":
         body = ask(
@@ -426,11 +330,11 @@ def download(
     else:
         told: dict[str, Any] = {
             "folder": folder,
-            "about": _handed(context, key),
+            "about": handed_facts(context, key),
             "comma": comma,
         }
         if name == "package.zip":
-            task = ("package", _again(context, key))
+            task = ("package", made_again(context, key))
         else:
             task = ("converted", {"name": name})
         with tempfile.TemporaryDirectory(dir=context.catalogue.store) as place:
@@ -448,115 +352,7 @@ def _table(context: Studio, identifier: str | None) -> tuple[str | None, str]:
     return found.address, found.name
 
 
-def _paid_elsewhere(context: Studio, asked: PreviewRequest, table: str) -> list[str]:
-    """That releases of the same table were paid from other accounts: the same people have several budgets then."""
-    if asked.account is None or not table:
-        return []
-    paid = {
-        one["account"]
-        for one in context.jobs.summaries()
-        if one["table"] == table and one["state"] == "released"
-    }
-    others = sorted(
-        name for name in paid - {asked.account} if not context.is_of_tour(name)
-    )
-    if not others:
-        return []
-    named = ", ".join(f"“{name}”" for name in others[:3]) + (
-        f" and {len(others) - 3} more" if len(others) > 3 else ""
-    )
-    return [
-        f"releases of {table} were paid from {named}: what its people are promised by several accounts adds up, so pay "
-        "from the same account unless these are others"
-    ]
-
-
-def _known(context: Studio, found: JobStatus) -> dict[str, Any]:
-    if found.done is None or found.state != "released":
-        result = None
-    else:
-        result = found.done
-    known = {name: value for name, value in vars(found).items() if name != "done"}
-    order = context.jobs.request(found.key).get("request", {}).get("order", {})
-    known |= {
-        "about": context.jobs.about(found.key),
-        "tour": context.is_of_tour(found.account),
-    }
-    if result is not None:
-        result = {
-            **result,
-            "signs": context.settings.signing_key is not None,
-            **_for_people(context, found, order),
-        }
-        result |= {"script": _again(context, found.key)} if "python" in result else {}
-    if found.asked_at and not found.finished:
-        elapsed = max(0.0, time.time() - found.asked_at)
-    else:
-        elapsed = 0.0
-    return {
-        **known,
-        "result": result,
-        "title": title_of(order, found.table),
-        "elapsed": elapsed,
-    }
-
-
-def _for_people(
-    context: Studio, found: JobStatus, order: dict[str, Any]
-) -> dict[str, Any]:
-    """What the page of a release says beside what was stored with it: a paragraph, and its numbers as a table."""
-    done = found.done or {}
-    picture = done.get("picture")
-    title = context.jobs.about(found.key)["title"] or title_of(order, found.table)
-    stem, _, ending = done["file"].rpartition(".")
-    return {
-        "paragraph": paragraph(title, moment(found.asked_at), done["certificate"]),
-        "picture": picture and {"holds": "", **picture},
-        "table": number_table(picture) if picture else None,
-        "stem": stem if ending in ("csv", "parquet") else "",
-    }
-
-
-def _handed(context: Studio, key: str) -> dict[str, str]:
-    """What stands at the head of the page that is handed on."""
-    found = context.jobs.status(key)
-    order = context.jobs.request(key).get("request", {}).get("order", {})
-    said = context.jobs.about(key)
-    told = {
-        "title": said["title"] or title_of(order, found.table),
-        "released_on": moment(found.asked_at),
-    }
-    return {**said, **told, "table": found.table}
-
-
-def _again(context: Studio, key: str) -> dict[str, Any]:
-    """The script and the command that make such a release again; no command where there is none."""
-    asked = context.jobs.request(key)
-    done = context.jobs.status(key).done or {}
-    about = {
-        **asked["request"],
-        "table": asked["table_name"],
-        "out": done["file"],
-        "line": done["python"],
-    }
-    about |= {
-        "columns": done.get("columns"),
-        "named": done.get("named") or {},
-        "shell": done.get("shell", ("", about["table"])),
-    }
-    about["ledger"] = FilePath(asked["ledger"]).name
-    # Not all of them: that would take seconds to load.
-    about["mechanisms"] = sorted(
-        {*dir(mechanisms)} & {*re.findall(r"\w+", about["line"])}
-    )
-    rendered = [
-        environment().get_template(name).render(about).strip()
-        for name in ("again.py.txt", "again.txt")
-    ]
-    return dict(zip(("python", "command"), rendered))
-
-
 def _answer(
     request: Request, context: Studio, found: JobStatus, code: int = 200
 ) -> Response:
-    return answered(request, "piece_release.html", _known(context, found), code)
+    return answered(request, "piece_release.html", shown_release(context, found), code)

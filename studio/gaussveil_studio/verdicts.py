@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from gaussveil.accounting import Certificate, Verification
+from gaussveil.accounting.certificates.cells import Sheet
 from gaussveil.accounting.certificates.keys import load_private_key
-from gaussveil.accounting.certificates.values import Sheet
 from gaussveil.accounting.certificates.verification import verify_files
 from gaussveil.audit.binomial import Claim
 from gaussveil.errors import MissingDependencyError

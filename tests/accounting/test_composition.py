@@ -14,7 +14,8 @@ from mpmath import mp, mpf
 from scipy.stats import norm
 
 from gaussveil.accounting import Charge
-from gaussveil.accounting.composition import Composition, sampler_delta
+from gaussveil.accounting.composition import Composition
+from gaussveil.accounting.directed import sampler_delta
 from gaussveil.errors import AssumptionError, ParameterError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
 from gaussveil.spectrum.profiles import ApproximatePoint, Laplace, PoissonSubsampled, RandomisedResponse

@@ -441,8 +441,8 @@ class Interleaved(Ledger):
 
     meanwhile: Callable[[], None] | None = None
 
-    def _prepared(self, name: str, charge: Charge, adjacency: Adjacency) -> Any:
-        found = super()._prepared(name, charge, adjacency)
+    def _prepared(self, name: str, charge: Charge, adjacency: Adjacency, *, people: str = "") -> Any:
+        found = super()._prepared(name, charge, adjacency, people=people)
         act, self.meanwhile = self.meanwhile, None
         if act is not None:
             act()

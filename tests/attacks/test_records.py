@@ -25,7 +25,8 @@ from gaussveil.mechanisms import (
 )
 from gaussveil.mechanisms.regression.rows import WeightedRows
 from gaussveil.statistics import as_source
-from gaussveil.statistics.keys import Key, date_of, discover, hour_of, month_of, weekday_of
+from gaussveil.statistics.key import Key
+from gaussveil.statistics.keys import date_of, discover, hour_of, month_of, weekday_of
 from gaussveil.statistics.row_hash import hash_rows
 
 CLOCKS = [hour_of("at"), weekday_of("at"), month_of("at"), date_of("at", "2020-01-01", "2020-02-01")]

@@ -23,7 +23,8 @@ from typer.testing import CliRunner
 
 from gaussveil import PrivateForecaster, PrivateGaussianMixture, PrivateSketch, simulate_households
 from gaussveil.accounting import Adjacency, Certificate, CertificateDraft, Charge, Release, transaction, verify
-from gaussveil.accounting.certificates.values import cell_text, digest_of, rounded
+from gaussveil.accounting.certificates.cell_text import cell_text
+from gaussveil.accounting.certificates.values import digest_of, rounded
 from gaussveil.accounting.certificates.verification import verify_files
 from gaussveil.cli.main import app
 from gaussveil.errors import ParameterError

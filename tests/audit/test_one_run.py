@@ -11,7 +11,8 @@ import scipy
 
 from gaussveil import GaussianPair, audit_one_run
 from gaussveil.accounting.accountant import Accountant
-from gaussveil.audit.one_run import Guessed, LineGrowth, ShiftGrowth, binomial_chance, is_rarer, right_guesses_chance
+from gaussveil.audit.growth import LineGrowth, ShiftGrowth
+from gaussveil.audit.one_run import Guessed, binomial_chance, is_rarer, right_guesses_chance
 from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
 
 

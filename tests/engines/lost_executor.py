@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from gaussveil.accounting import Account, Adjacency, Ledger, Release
 from gaussveil.engines import open, release_households
-from gaussveil.engines.spark import start_session
+from gaussveil.engines.spark_session import start_session
 from gaussveil.errors import SourceError
 from gaussveil.mechanisms import GaussianRelease
 from gaussveil.statistics import Labels, Moments, MomentSums, Source, as_source

@@ -239,7 +239,7 @@ def test_a_session_that_passes_over_damaged_files_does_not_do_so_here(
 
 
 def test_spark_that_cannot_start_is_told_in_one_line() -> None:
-    words = "from gaussveil.engines.spark import start_session; start_session('local[1]')"
+    words = "from gaussveil.engines.spark_session import start_session; start_session('local[1]')"
     done = subprocess.run(
         [sys.executable, "-c", words], env={**os.environ, "JAVA_HOME": "/nowhere"}, capture_output=True, text=True
     )

@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 from gaussveil.accounting import Account, Adjacency, Ledger
 from gaussveil.cli.main import app
 from gaussveil.engines import open
-from gaussveil.engines.duckdb import WHEELS, extension_loaded
+from gaussveil.engines.duckdb_tables import WHEELS, extension_loaded
 from gaussveil.errors import MissingDependencyError, ParameterError, SourceError
 from gaussveil.mechanisms import Count, Mean, PrivateSketch, Quantile, TableRelease
 from gaussveil.noise import SeededGenerator

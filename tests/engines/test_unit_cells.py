@@ -15,8 +15,9 @@ from gaussveil.engines.spark import SparkSource
 from gaussveil.mechanisms import Count, Histogram, Mean, Quantile, TableRelease, Variance
 from gaussveil.noise import SeededGenerator
 from gaussveil.statistics import as_source
+from gaussveil.statistics.cell_reader import CellReader
 from gaussveil.statistics.keys import Bins, discover, hour_of, value_of
-from gaussveil.statistics.unit_cells import CellReader, Feature, UnitCells, UnitTotals
+from gaussveil.statistics.unit_cells import Feature, UnitCells, UnitTotals
 from gaussveil.typing import Integers
 
 pytestmark = pytest.mark.xdist_group("spark")

@@ -13,7 +13,8 @@ from gaussveil.accounting.canonical import decoded
 from gaussveil.mechanisms import MeterFleet, MeterStream, PrivateSpectrum, TrajectoryRelease
 from gaussveil.mechanisms.meter_stream.registers import NestedRegisters
 from gaussveil.noise import default_generator
-from gaussveil.noise.stream_filter import FilterBank, StreamFilter, fourier, to_steps
+from gaussveil.noise.filter_bank import FilterBank, to_steps
+from gaussveil.noise.stream_filter import StreamFilter, fourier
 from gaussveil.timeseries import welch_psd
 
 Matrix = NDArray[np.float64]

@@ -18,8 +18,9 @@ from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, QuantileSearch
 from gaussveil.noise import GaussianNoise
 from gaussveil.noise.gaussian import SharedNoise
 from gaussveil.statistics import ExactSum, MemorySource, weekday_of
+from gaussveil.statistics.cell_reader import CellReader
 from gaussveil.statistics.statistic import State
-from gaussveil.statistics.unit_cells import CellReader, UnitCells, UnitTotals
+from gaussveil.statistics.unit_cells import UnitCells, UnitTotals
 
 Matrix = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from gaussveil.accounting import Certificate, Release
 from gaussveil.mechanisms import RunningTotal
 from gaussveil.mechanisms.running_total.noise import TotalNoise
 from gaussveil.noise import default_generator
-from gaussveil.noise.stream_filter import to_steps
+from gaussveil.noise.filter_bank import to_steps
 
 Matrix = NDArray[np.float64]
 STEPS = 14

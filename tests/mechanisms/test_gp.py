@@ -27,8 +27,9 @@ from sklearn.utils.estimator_checks import check_estimator
 from gaussveil.accounting import verify
 from gaussveil.errors import GaussveilError, ParameterError
 from gaussveil.mechanisms import PrivateGaussianProcessRegressor
-from gaussveil.mechanisms.gp import ProcessSensitivity, predictive
+from gaussveil.mechanisms.gp import predictive
 from gaussveil.mechanisms.gp_kernels import as_computed
+from gaussveil.mechanisms.gp_sensitivity import ProcessSensitivity
 from gaussveil.noise import SeededGenerator
 from gaussveil.spectrum import GaussianPair
 from gaussveil.statistics import as_source

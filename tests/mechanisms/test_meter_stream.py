@@ -21,7 +21,8 @@ from gaussveil.mechanisms import MeterStream, PrivateSpectrum
 from gaussveil.mechanisms.meter_stream.design import SAMPLER_PART
 from gaussveil.mechanisms.meter_stream.registers import window_sums
 from gaussveil.noise import Generator, SecureGenerator, SeededGenerator
-from gaussveil.noise.stream_filter import FilterBank, StreamFilter, fourier, turn
+from gaussveil.noise.filter_bank import FilterBank
+from gaussveil.noise.stream_filter import StreamFilter, fourier, turn
 from gaussveil.spectrum import GaussianPair
 from gaussveil.timeseries import welch_psd
 from gaussveil.timeseries.clock import hours

@@ -13,7 +13,8 @@ import pytest
 from gaussveil.accounting import Release
 from gaussveil.errors import AssumptionError, FormatError
 from gaussveil.mechanisms import MeterStream, PrivateSpectrum
-from gaussveil.mechanisms.meter_stream.design import PURPOSES, check_hides
+from gaussveil.mechanisms.meter_stream.design import check_hides
+from gaussveil.mechanisms.meter_stream.request import PURPOSES
 from gaussveil.noise import SeededGenerator
 
 

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.statistics import as_source
-from gaussveil.statistics import unit_cells as module
+from gaussveil.statistics import cell_reader as module
+from gaussveil.statistics.cell_reader import CellReader
 from gaussveil.statistics.fixed_point import ExactSum
 from gaussveil.statistics.keys import Bins, bin_of, date_of, hour_of, month_of, value_of, weekday_of
-from gaussveil.statistics.unit_cells import CellReader, Feature, UnitCells, UnitTotals, units_per_value
+from gaussveil.statistics.unit_cells import Feature, UnitCells, UnitTotals
+from gaussveil.statistics.unit_counts import units_per_value
 from gaussveil.typing import Integers
 
 

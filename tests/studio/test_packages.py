@@ -80,7 +80,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def taken_away(place: Path, table: Path | None, mechanism: str, asked: dict[str, Any]) -> Path:
     """Release once, as the process of a release does, and unpack the package."""
-    from gaussveil_studio.release_pages import _again  # here, since every worker reads this file
+    from gaussveil_studio.release_records import made_again
 
     ledger = place / "home.ledger"
     Ledger.create(ledger).open_account("winter, Aarau", epsilon=3.0, delta=1e-4)
@@ -94,7 +94,7 @@ def taken_away(place: Path, table: Path | None, mechanism: str, asked: dict[str,
     name = "" if table is None else table.name
     write_json(folder / "request.json", {"request": request, "table_name": name, "ledger": str(ledger), "asked_at": 0})
     write_json(folder / "done.json", release(folder, address))
-    package(str(folder), str(place / "package.zip"), **_again(cast("Studio", SimpleNamespace(jobs=jobs)), KEY))
+    package(str(folder), str(place / "package.zip"), **made_again(cast("Studio", SimpleNamespace(jobs=jobs)), KEY))
     unpacked = place / "unpacked"
     with zipfile.ZipFile(place / "package.zip") as parcel:
         told = [name for name in parcel.namelist() if HIDDEN.encode() in parcel.read(name)]

@@ -1,8 +1,8 @@
 from gaussveil.accounting.account import Account as Account
 from gaussveil.accounting.adjacency import Adjacency as Adjacency
 from gaussveil.accounting.certificates.certificate import Certificate as Certificate
-from gaussveil.accounting.certificates.certificate import CertificateDraft as CertificateDraft
-from gaussveil.accounting.certificates.certificate import Guarantee as Guarantee
+from gaussveil.accounting.certificates.draft import CertificateDraft as CertificateDraft
+from gaussveil.accounting.certificates.draft import Guarantee as Guarantee
 from gaussveil.accounting.certificates.verification import Verification as Verification
 from gaussveil.accounting.certificates.verification import verify as verify
 from gaussveil.accounting.charge import Charge as Charge

@@ -15,7 +15,8 @@ import numpy as np
 
 from gaussveil.accounting.account import Account
 from gaussveil.accounting.adjacency import Adjacency
-from gaussveil.accounting.certificates.certificate import Certificate, CertificateDraft
+from gaussveil.accounting.certificates.certificate import Certificate
+from gaussveil.accounting.certificates.draft import CertificateDraft
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.cumulants import renyi_bound, renyi_upper
 from gaussveil.accounting.debits import transaction

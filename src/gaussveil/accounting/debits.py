@@ -26,7 +26,8 @@ from numpy.typing import ArrayLike
 
 from gaussveil import checks
 from gaussveil.accounting.account import Account
-from gaussveil.accounting.certificates.certificate import Certificate, CertificateDraft
+from gaussveil.accounting.certificates.certificate import Certificate
+from gaussveil.accounting.certificates.draft import CertificateDraft
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.diagnostics import refuse_private
 from gaussveil.accounting.ledger.database import LOGGER

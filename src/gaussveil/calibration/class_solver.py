@@ -9,6 +9,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from gaussveil.calibration.budget_root import Warm, cheapest_within
 from gaussveil.calibration.class_common import (
     Cover,
     cheapest_common_noise,
@@ -48,9 +49,6 @@ CENTRE_VARIANCE = 1e-6  # of the mean variance, where every label releases its c
 SMALL_PROBLEM = 60  # labels times dimensions up to which further starts cost little
 TOLERANCE = 1e-4  # of the budget of one covariance, where it is not exact
 STRETCH = 1e-6  # of the spreads, when they are scaled to the target
-# times the guess: no budget beyond is looked at
-MOST = 1e60
-LEAST = 1e-15
 ROUGH = 2e-2  # of the budget of one covariance per label, before it is refined
 QUICK = (20.0, 320.0)  # sharpness while the budget is still being found
 INSIDE = 1 - 1e-9  # targets are met with room for rounding
@@ -232,7 +230,7 @@ class Search:
     def cheapest(self, delta: float) -> dict[str, Noise]:
         """The smallest budget whose best noise reaches delta: first with one covariance, then with one per label."""
         target = math.log(delta * INSIDE) - math.log1p(-delta * INSIDE)
-        found = {"white": _root(self.white, target, self._unit(), 1e-9)}
+        found = {"white": cheapest_within(self.white, target, self._unit(), 1e-9)}
         if self.means and self.models.constant and (radius := self.cover.radius) > 0:
             centre = self.centre(radius**2 * (1 + 2 * CENTRE_VARIANCE))
             found |= {"centre": centre} if centre is not None else {}
@@ -260,8 +258,8 @@ class Search:
                     self._tightened(self.objective, white, target, target, common=True)
                     or white
                 )
-            return _root(
-                _Warm(lambda budget, begin: self.shared(budget, begin, 80)),
+            return cheapest_within(
+                Warm(lambda budget, begin: self.shared(budget, begin, 80)),
                 target,
                 white.cost,
                 TOLERANCE,
@@ -274,7 +272,7 @@ class Search:
         )
         if not self.means:
             begin = self.cover.reaching(self.models, square, False)
-            return _root(self.shared, target, begin.cost, 1e-9)
+            return cheapest_within(self.shared, target, begin.cost, 1e-9)
         if square <= CENTRE_VARIANCE:
             return white  # the centre itself costs hardly more, and doubles hardly tell the two apart
         found = self.drawable(
@@ -284,7 +282,7 @@ class Search:
             return found
         if solvable(self.models, self.edges):
             return self._reaching(found, target)
-        return _root(self.shared, target, found.cost, TOLERANCE)
+        return cheapest_within(self.shared, target, found.cost, TOLERANCE)
 
     def _cheapest_own(self, found: dict[str, Noise], target: float) -> Noise:
         """One covariance per label, from what is known with one for all."""
@@ -309,11 +307,11 @@ class Search:
             (one for one in starts if one.figure <= target),
             key=lambda noise: noise.cost,
         )
-        warm = _Warm(
+        warm = Warm(
             lambda budget, begin: self.own(budget, begin or found["white"], QUICK, 25),
             begin,
         )
-        rough = _root(warm, target, begin.cost, ROUGH)
+        rough = cheapest_within(warm, target, begin.cost, ROUGH)
         return self._refined(rough, target, warm.slope())
 
     def _tightened(
@@ -332,7 +330,7 @@ class Search:
 
     def _reaching(self, noise: Noise, target: float) -> Noise:
         """The noise with its spreads scaled to the target: they gave way to a floor, and a solver is not exact."""
-        return _root(
+        return cheapest_within(
             lambda scale: self.evaluated(replace(noise, spreads=scale * noise.spreads)),
             target,
             1.0,
@@ -359,79 +357,6 @@ class Search:
                 break
             budget = current.cost * math.exp(0.9 * spare / slope)
         return best
-
-
-class _Warm:
-    """A search that begins where the last one ended, and remembers how the figure fell with the log of the budget."""
-
-    def __init__(
-        self, search: Callable[[float, Noise | None], Noise], begin: Noise | None = None
-    ) -> None:
-        self._search = search
-        self._latest = begin
-        self._seen: list[tuple[float, float]] = []
-
-    def __call__(self, budget: float) -> Noise:
-        self._latest = self._search(budget, self._latest)
-        self._seen.append((math.log(budget), self._latest.figure))
-        return self._latest
-
-    def slope(self) -> float:
-        """Negative: more budget, less delta."""
-        (x, y), (u, v) = (
-            [*self._seen, (self._seen[-1][0] + 1, self._seen[-1][1] - 1)]
-        )[-3:-1]
-        if x != u:
-            return min(-0.5, (y - v) / (x - u))
-        return -1.0
-
-
-def _root(
-    noise_at: Callable[[float], Noise], target: float, guess: float, tolerance: float
-) -> Noise:
-    """The cheapest noise found on the private side of the target: secant steps in a bracket of log budgets.
-
-    Where no budget reaches the target, the noise of the largest one that was tried.
-    """
-    step = 1.05
-    high = guess
-    best = below = noise_at(high)
-    low = high
-    while best.figure > target and high < MOST * guess:
-        low = high
-        below = best
-        high = high * step
-        step = step**2
-        best = noise_at(high)
-    if best.figure > target:
-        return best
-    while below.figure <= target:
-        best = below
-        high = low
-        low = low / step
-        step = step**2
-        if low < LEAST * guess:
-            return best
-        below = noise_at(low)
-    upper = best.figure
-    lower = below.figure
-    for _ in range(60):
-        if high <= low * (1 + tolerance):
-            break
-        if lower > target:
-            share = (lower - target) / (lower - max(upper, target - 10))
-        else:
-            share = 0.5
-        middle = low * (high / low) ** min(max(share, 0.1), 0.9)
-        found = noise_at(middle)
-        if found.figure <= target:
-            best = found
-            high = middle
-            upper = found.figure
-        else:
-            low = middle
-            lower = found.figure
-    return best
 
 
 def _levelled(models: LabelModels, budget: float) -> Noise:

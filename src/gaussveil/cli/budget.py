@@ -1,15 +1,16 @@
-"""`gaussveil budget`: open accounts and see what they have spent."""
+"""`gaussveil budget`: what accounts have spent, their history, and whether the ledger is intact."""
 
 from __future__ import annotations
 
 import json as json_format
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from gaussveil.cli.files import check_targets, read_json, reserved
-from gaussveil.cli.options import Json, Relation
+from gaussveil.cli.budget_plan import AccountName, LedgerFile, new, plan_releases
+from gaussveil.cli.files import check_targets, reserved
+from gaussveil.cli.options import Json
 from gaussveil.cli.output import (
     DONE,
     EXIT_CODE_HELP,
@@ -20,12 +21,10 @@ from gaussveil.cli.output import (
     print_table,
     tell,
 )
-from gaussveil.errors import FormatError, ParameterError
 from gaussveil.files import PRIVATE, printable
 
 if TYPE_CHECKING:
-    from gaussveil.accounting import Adjacency, Charge, Ledger
-    from gaussveil.accounting.even_plan import EvenPlan
+    from gaussveil.accounting import Ledger
 
 budget_app = typer.Typer(
     name="budget",
@@ -33,171 +32,8 @@ budget_app = typer.Typer(
     epilog=EXIT_CODE_HELP,
     no_args_is_help=True,
 )
-
-LedgerFile = Annotated[
-    Path, typer.Argument(metavar="LEDGER", help="Ledger file.", show_default=False)
-]
-Releases = Annotated[
-    int | None, typer.Option(help="Plan so many equal releases, such as 52 weeks.")
-]
-ReleaseDelta = Annotated[
-    float | None,
-    typer.Option(
-        help="Delta that each planned release promises; an equal part of the budget's by default."
-    ),
-]
-AccountName = Annotated[
-    str, typer.Option("--account", help="Name of the account.", show_default=False)
-]
-
-
-@budget_app.command("new", epilog=EXIT_CODE_HELP)
-def new(
-    ledger: LedgerFile,
-    account: AccountName,
-    epsilon: Annotated[
-        float, typer.Option(help="Budget: epsilon.", show_default=False)
-    ],
-    delta: Annotated[float, typer.Option(help="Budget: delta.", show_default=False)],
-    people: Annotated[
-        str,
-        typer.Option(
-            help="Whose budget it is, as in 'homes of Aarau': all tables of theirs pay from it."
-        ),
-    ] = "",
-    dataset: Annotated[
-        str, typer.Option(help="Name of the data that the account protects.")
-    ] = "",
-    adjacency: Annotated[
-        Relation | None,
-        typer.Option(
-            help="Neighbouring relation; by default the first release fixes it."
-        ),
-    ] = None,
-    unit: Annotated[
-        str | None,
-        typer.Option(
-            help="Column that names whose row it is, with --adjacency; else record."
-        ),
-    ] = None,
-    rule: Annotated[
-        Literal["adaptive", "planned"] | None,
-        typer.Option(
-            help="How releases compose: adaptive by default, planned with --plan or --releases."
-        ),
-    ] = None,
-    plan: Annotated[
-        Path | None,
-        typer.Option(
-            help="The planned releases: JSON list of charges, each with a 'count'."
-        ),
-    ] = None,
-    releases: Releases = None,
-    release_delta: ReleaseDelta = None,
-    filter_name: Annotated[
-        Literal["auto", "mean-shift", "renyi"],
-        typer.Option("--filter", help="Filter of an adaptive account."),
-    ] = "auto",
-    order: Annotated[
-        float | None,
-        typer.Option(help="Order s of the Renyi filter; by default the best one."),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Open an account; the ledger file is made if it does not exist.
-
-    With --releases the budget is planned for so many equal releases, such as 52 weeks, and what each may promise is
-    told.
-
-    Example: gaussveil budget new home.ledger --account homes --epsilon 3 --delta 1e-5
-    """
-    from gaussveil.accounting import Ledger
-    from gaussveil.accounting.even_plan import EvenPlan
-    from gaussveil.accounting.names import listed
-
-    if plan is not None and releases is not None:
-        raise ParameterError(
-            "--plan and --releases must not be given together: each says what is planned"
-        )
-    if release_delta is not None and releases is None:
-        raise ParameterError("--release-delta must be given with --releases")
-    if releases is None:
-        even = None
-    else:
-        even = EvenPlan.of(epsilon, delta, releases, release_delta=release_delta)
-    asked_for = plan is not None or even is not None
-    rule = rule or ("planned" if asked_for else "adaptive")
-    adjacency = adjacency or ("add-remove" if even is not None else None)
-    terms: dict[str, Any] = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "adjacency": _relation(adjacency, unit),
-        "rule": rule,
-    }
-    terms |= {
-        "plan": [(even.charge, even.releases)]
-        if even
-        else _read_plan(plan)
-        if plan
-        else [],
-        "filter": filter_name,
-        "order": order,
-        "people": people,
-    }
-    Ledger.check_terms(account, **terms)[
-        0
-    ].require_usable()  # before the file is made, so that a bad budget leaves none behind
-    if ledger.exists():
-        book = Ledger(ledger)
-    else:
-        book = Ledger.create(ledger)
-    book.open_account(account, dataset=dataset, **terms)
-    statement = book.statement(account)
-    lines = [
-        f"opened account {listed(statement.terms.name)}: epsilon {digits(epsilon)}, delta {digits(delta)}, {rule}"
-    ]
-    if even is None:
-        told = {}
-    else:
-        told = _each(even)
-    lines += [*([] if even is None else [_words(even)]), *statement.notices]
-    tell(statement.to_dict() | told, lines, json=json)
-
-
-@budget_app.command("plan", epilog=EXIT_CODE_HELP)
-def plan_releases(
-    epsilon: Annotated[
-        float, typer.Option(help="Budget: epsilon.", show_default=False)
-    ],
-    delta: Annotated[float, typer.Option(help="Budget: delta.", show_default=False)],
-    releases: Annotated[
-        int,
-        typer.Option(
-            help="How many equal releases, such as 52 weeks.", show_default=False
-        ),
-    ],
-    release_delta: ReleaseDelta = None,
-    json: Json = False,
-) -> None:
-    """Say what each of so many releases may promise: epsilon per week for a year's budget.
-
-    Nothing is opened or spent; `budget new --releases` opens an account for the same plan.
-
-    Example: gaussveil budget plan --epsilon 3 --delta 1e-5 --releases 52
-    """
-    from gaussveil.accounting.even_plan import EvenPlan
-
-    even = EvenPlan.of(epsilon, delta, releases, release_delta=release_delta)
-    tell(_each(even), [_words(even)], json=json)
-
-
-def _each(even: EvenPlan) -> dict[str, object]:
-    each = {"epsilon": even.epsilon, "delta": even.delta}
-    return {"releases": even.releases, "each": each, "charge": even.charge.to_dict()}
-
-
-def _words(even: EvenPlan) -> str:
-    return f"{even.releases} releases of --epsilon {even.epsilon!r} --delta {even.delta!r} each"
+budget_app.command("new", epilog=EXIT_CODE_HELP)(new)
+budget_app.command("plan", epilog=EXIT_CODE_HELP)(plan_releases)
 
 
 @budget_app.command("show", epilog=EXIT_CODE_HELP)
@@ -313,7 +149,7 @@ def history(ledger: LedgerFile, account: AccountName, json: Json = False) -> Non
     Example: gaussveil budget history home.ledger --account homes
     """
     from gaussveil.accounting import Ledger
-    from gaussveil.accounting.ledger.records import as_rows
+    from gaussveil.accounting.ledger.statements import as_rows
 
     book = Ledger(ledger)
     book.check()
@@ -449,34 +285,3 @@ def _in_words(detail: str) -> str:
     else:
         promise = ""
     return printable(str(known.get("what") or known.get("reason") or promise))
-
-
-def _relation(adjacency: Relation | None, unit: str | None) -> Adjacency | None:
-    from gaussveil.accounting import Adjacency
-
-    if adjacency is None:
-        if unit is not None:
-            raise ParameterError(
-                "--unit needs --adjacency; without it the first release fixes both"
-            )
-        return None
-    if adjacency == "replace":
-        make = Adjacency.replace_one
-    else:
-        make = Adjacency.add_remove
-    return make(unit or "record")
-
-
-def _read_plan(path: Path) -> list[tuple[Charge, int]]:
-    from gaussveil.accounting import Charge
-
-    listed = read_json(path)
-    if not isinstance(listed, list) or not all(
-        isinstance(item, dict) for item in listed
-    ):
-        raise FormatError(
-            f"the plan {path} must be a JSON list of objects with 'charge' and 'count'"
-        )
-    return [
-        (Charge.from_dict(item.get("charge")), item.get("count", 1)) for item in listed
-    ]

@@ -25,7 +25,7 @@ from gaussveil.files import printable
 
 if TYPE_CHECKING:
     from gaussveil.accounting import Certificate, Verification
-    from gaussveil.accounting.certificates.values import Sheet
+    from gaussveil.accounting.certificates.cells import Sheet
 
 key_app = typer.Typer(
     name="key",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -13,15 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gaussveil.cli.asked import Asked, with_options
-from gaussveil.cli.columns import KEY
 from gaussveil.cli.files import (
     check_ending,
     release_facts,
     release_files,
     release_lines,
 )
-from gaussveil.cli.options import parse_numbers, parse_ranges
-from gaussveil.cli.output import digits, print_table, tell
+from gaussveil.cli.options import parse_ranges
+from gaussveil.cli.output import tell
+from gaussveil.cli.query_keys import Questions, asked_answers, asked_keys, asked_norm
+from gaussveil.cli.query_plan import advice, tell_plan
 from gaussveil.cli.tables import Engine
 from gaussveil.errors import ParameterError
 from gaussveil.files import write_whole
@@ -132,54 +132,20 @@ def query(
     Example: gaussveil query readings.parquet --unit household --by "hour(time)" --mean kw --between 0,10 --count
     --epsilon 1 --delta 1e-6 --out profile.csv
     """
-    if not (
-        count or total or mean or variance or share or histogram or cdf or quantile
-    ):
-        raise ParameterError(
-            "query must ask for something: --count, --mean kw --between 0,10, --quantile kw:0.5, ..."
-        )
     from gaussveil import mechanisms as offered
 
-    ranges = parse_ranges(between or [])
-    norms: Any
-    if unit_norm is None:
-        norms = None
-    else:
-        norms = parse_numbers("--unit-norm", unit_norm)
-    answers: list[Any]
-    if count:
-        answers = [offered.Count()]
-    else:
-        answers = []
-    for kind, columns in (
-        (offered.Sum, total),
-        (offered.Mean, mean),
-        (offered.Variance, variance),
-    ):
-        answers += [
-            kind(name, ranges.get(name, ranges.get(""))) for name in columns or []
-        ]
-    answers += [
-        offered.Share(name, tuple(numbers[:2]))  # type: ignore[arg-type]
-        for name, numbers in _parsed("--share", share)
-    ]
-    answers += [
-        offered.Histogram(name, numbers)
-        for name, numbers in _parsed("--histogram", histogram)
-    ]
-    answers += [offered.CDF(name, numbers) for name, numbers in _parsed("--cdf", cdf)]
-    answers += [
-        offered.Quantile(name, q, ranges.get(name, ranges.get("")))
-        for name, q in _parsed("--quantile", quantile)
-    ]
+    answers = asked_answers(
+        Questions(count, total, mean, variance, share, histogram, cdf, quantile),
+        parse_ranges(between or []),
+    )
     table = offered.TableRelease(
         **asked.promise,
         unit=unit,
-        by=dict(_key(text, time_zone) for text in by or []),
+        by=asked_keys(by, time_zone),
         answers=answers,
         rows_per_group=rows_per_group,
         groups_per_unit=groups_per_unit,
-        unit_norm=norms[0] if norms is not None and len(norms) == 1 else norms,
+        unit_norm=asked_norm(unit_norm),
         bounds=bounds,
         other=other,
         totals=totals,
@@ -187,6 +153,17 @@ def query(
         progress=not asked.json and sys.stderr.isatty(),
     )
     plan = table.plan()
+    _check_files(asked, out, report)
+    if asked.dry_run:
+        _rehearse(table, asked.table(), out, report)
+    if out is None or asked.dry_run:
+        tell_plan(plan, asked.json, units)
+    else:
+        _release(table, asked, out, report)
+
+
+def _check_files(asked: Asked, out: Path | None, report: Path | None) -> None:
+    """Refuse files that cannot be written, before anything is read."""
     check_ending(report, ".html")
     if out is not None:
         asked.check(out, report, endings=(".csv", ".parquet"))
@@ -194,12 +171,6 @@ def query(
         raise ParameterError(
             "--report needs --out: the page shows answers that were released"
         )
-    if asked.dry_run:
-        _rehearse(table, asked.table(), out, report)
-    if out is None or asked.dry_run:
-        _tell_plan(plan, asked.json, units)
-    else:
-        _release(table, asked, out, report)
 
 
 def _rehearse(
@@ -263,17 +234,7 @@ def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) 
         f"; the page is {report}" if report else ""
     )
     lines = release_lines(out, release.certificate, f"{counted}{''.join(shown)}")
-    tell(facts, [*lines, *_advice(plan)], json=asked.json)
-
-
-def _advice(plan: Any) -> list[str]:
-    """How many units learnt bounds need, and which keys look mistyped; it is said whatever the table holds."""
-    words = "bounds are learnt: trust them where there are at least {} units, else state them (--between)"
-    if plan.fewest_units:
-        learning = [words.format(plan.fewest_units)]
-    else:
-        learning = []
-    return learning + [f"mistyped? {one}" for one in plan.doubts]
+    tell(facts, [*lines, *advice(plan)], json=asked.json)
 
 
 def _tell_clocks(source: Source, by: Mapping[str, Any]) -> None:
@@ -311,109 +272,3 @@ def _without_pandas() -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
-
-
-def _tell_plan(plan: Any, json: bool, units: int | None) -> None:
-    deviations = plan.deviations()
-    others = plan.alternatives()
-    laws = plan.laws()
-    if json:
-        answer = {
-            "deviations_at_1000_units": deviations,
-            "shares": plan.shares,
-            "alternatives": others,
-        }
-        useful = plan.useful(units)
-        answer |= {
-            "useful": useful.verdict,
-            "units_needed": useful.needed,
-            "advice": str(useful),
-        }
-        tell(
-            answer
-            | {
-                "law": plan.law,
-                "laws": {name: vars(one) for name, one in laws.items()},
-            },
-            [],
-            json=True,
-        )
-        return
-    for name, one in laws.items():
-        if name == plan.law:
-            taken = "taken"
-        else:
-            taken = f"{one.error:.3g} times the error"
-        ten = f"ten such releases of one account: epsilon {one.of_ten[0]:.3g} at delta {one.of_ten[1]:.3g}"
-        print(
-            f"{name} noise: {taken}; epsilon {one.epsilon:g}, delta {one.delta:g}; {ten}"
-        )
-    shown = [(name, digits(sd)[:8]) for name, sd in deviations.items()]
-    if plan.is_nominal:
-        sizes = " with values of size 1"
-    else:
-        sizes = ""
-    print_table(("answer", f"sd at 1000 units a group{sizes}"), shown)
-    for line in _advice(plan):
-        print(line)
-    print(plan.useful(units))
-    for name, words in plan.layouts().items():
-        print(f"{name} is read {words}")
-    print(plan.request.averaged)
-    if others:
-        print_table(
-            ("what if", "times the sd"),
-            [(words, f"{factor:.3f}") for words, factor in others.items()],
-        )
-        print(
-            "What helps most: {}, with noise {:.3f} times as wide.".format(
-                *plan.costliest
-            )
-        )
-
-
-def _key(text: str, time_zone: str | None) -> tuple[str, Any]:
-    from gaussveil import statistics as offered
-
-    if found := KEY.fullmatch(text):
-        function, (column, *rest) = (
-            found[1],
-            [part.strip() for part in found[2].split(",")],
-        )
-        if function in ("hour", "weekday", "month") and not rest:
-            return function, getattr(offered, f"{function}_of")(
-                column, time_zone=time_zone
-            )
-        if function == "date" and len(rest) == 2:
-            return function, offered.date_of(column, *rest, time_zone=time_zone)
-        if function == "bin":
-            return column, offered.bin_of(column, parse_numbers("--by", ",".join(rest)))
-        if function == "discover" and not rest:
-            return column, offered.discover(column)
-    column, sign, values = text.partition("=")
-    if not sign:
-        raise ParameterError(
-            f"--by must be such as hour(time), date(time, FIRST, LAST), zone=a|b or discover(zone). Got {text!r}."
-        )
-    if "," in values and "|" not in values:
-        raise ParameterError(
-            f"--by must separate values by |, as in zone=north|south. Got {text!r}."
-        )
-    listed: list[Any] = [value.strip() for value in values.split("|")]
-    if all(re.fullmatch(r"[+-]?\d+", value) for value in listed):
-        listed = [int(value) for value in listed]
-    return column.strip(), offered.value_of(column.strip(), listed)
-
-
-def _parsed(
-    option: str, texts: list[str] | None
-) -> list[tuple[str, tuple[float, ...]]]:
-    found = []
-    for text in texts or []:
-        column, sign, numbers = text.rpartition(":")
-        if not sign:
-            raise ParameterError(
-                f"{option} must be COLUMN:NUMBERS, as in kw:0,1,2. Got {text!r}."
-            )
-        found.append((column, parse_numbers(option, numbers)))
-    return found

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 import duckdb
 import pyarrow as pa
 
-from gaussveil.engines.form import NOTHING, WHOLE_KINDS, Column, Dialect
+from gaussveil.engines.dialect import NOTHING, Column, Dialect
+from gaussveil.engines.kinds import WHOLE_KINDS
 from gaussveil.engines.lines import LINE, MOST_BYTES
 
 LINES = "gaussveil_lines"

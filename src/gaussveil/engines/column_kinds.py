@@ -9,7 +9,7 @@ import datetime
 import re
 from collections.abc import Mapping, Sequence
 
-from gaussveil.engines.form import NOTHING
+from gaussveil.engines.dialect import NOTHING
 
 _MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "-"))
 NUMBER = re.compile(

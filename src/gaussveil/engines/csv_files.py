@@ -27,7 +27,8 @@ from gaussveil.engines.column_kinds import (
     column_kind,
     is_missing,
 )
-from gaussveil.engines.form import Column, Dialect, Given
+from gaussveil.engines.dialect import Column, Dialect
+from gaussveil.engines.form import Given
 from gaussveil.engines.text_files import open_bytes, open_text
 from gaussveil.errors import SchemaError, SourceError
 

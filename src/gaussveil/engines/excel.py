@@ -20,7 +20,8 @@ from gaussveil.engines.csv_files import (
     found_columns,
     title_rows,
 )
-from gaussveil.engines.form import Dialect, Given
+from gaussveil.engines.dialect import Dialect
+from gaussveil.engines.form import Given
 from gaussveil.engines.location import Location
 from gaussveil.engines.sheet_cells import sheet_rows
 from gaussveil.errors import SourceError

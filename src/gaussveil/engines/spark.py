@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import pickle
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
-from typing import Any, Self
+from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gaussveil.engines.form import given_form
-from gaussveil.engines.location import locate
 from gaussveil.engines.pieces import (
     cut_files,
-    mixed_columns,
     read_piece,
     readable,
     refuse_mixed,
 )
+from gaussveil.engines.scanned import ScannedSource
+from gaussveil.engines.spark_session import readable_table, start_session, working
 from gaussveil.engines.spark_tables import (
     held_cells,
     names_in_sql,
@@ -31,26 +28,18 @@ from gaussveil.engines.spark_tables import (
     read_parquet,
     records_of,
 )
-from gaussveil.engines.spill import spill_folder
-from gaussveil.engines.sql import kept_rows, select_rows
 from gaussveil.engines.typed_columns import require_stored, stored_form
-from gaussveil.engines.whole_files import require_whole
-from gaussveil.errors import MissingDependencyError, SourceError, install
+from gaussveil.errors import MissingDependencyError, install
 from gaussveil.statistics.block import Reader
+from gaussveil.statistics.cell_reader import CellReader
 from gaussveil.statistics.fixed_point import carry
 from gaussveil.statistics.row_hash import hash_rows
-from gaussveil.statistics.source import Source, View, Watch
 from gaussveil.statistics.statistic import State, Statistic
-from gaussveil.statistics.unit_cells import (
-    CellReader,
-    UnitCells,
-    UnitTotals,
-    units_per_value,
-)
+from gaussveil.statistics.unit_cells import UnitCells, UnitTotals
+from gaussveil.statistics.unit_counts import units_per_value
 from gaussveil.typing import Integers
 
 try:
-    from pyspark.errors import PySparkException, PySparkImportError
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.pandas.functions import arrow_udf
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -59,26 +48,18 @@ except ImportError as error:
         f"Spark is not installed: {install('spark')} (and Java 17)."
     ) from error
 
-# Errors of the Java side that PySpark does not translate.
-Py4JError: type[Exception] = import_module("py4j.protocol").Py4JError
 
-_arrow_udf: Callable[..., Any] = (
-    arrow_udf  # its stub knows no function of arbitrarily many columns
-)
+# its stub knows no function of arbitrarily many columns
+_arrow_udf: Callable[..., Any] = arrow_udf
 _NAMES = itertools.count()
 
 
-class _Process:
-    """What lives as long as this process, as a session does."""
-
-
-_OF_THIS_PROCESS = _Process()
 _TASKS_PER_CORE = 4
 
 Batches = Iterator[pa.RecordBatch]
 
 
-class SparkSource(Source):
+class SparkSource(ScannedSource):
     """A Parquet or CSV table that Spark scans; statistics run on the workers, only clipped sums reach the driver.
 
     Pass an existing ``session``, or a ``master`` ("local[2]", "spark://host:7077"; by default GAUSSVEIL_SPARK_MASTER,
@@ -93,33 +74,22 @@ class SparkSource(Source):
         types: Mapping[str, str] | None = None,
         session: SparkSession | None = None,
         master: str | None = None,
-        **said: Any,
+        **written: Any,
     ) -> None:
-        self._location = locate(uri)
-        self._given = given_form(self._location, types, said)
-        if self._location.local:
-            require_whole(self._location.files())
+        self._given = self._find(uri, types, written)
         self._session = session or start_session(master)
-        self.watch = Watch()
-        with _readable():
-            parquet = self._location.local and self._location.kind == "parquet"
-            if parquet:
-                self._mixed = mixed_columns(self._location.files())
-            else:
-                self._mixed = frozenset()
-            if self._location.kind == "csv":
+        with self._told():
+            self._find_mixed()
+            if self._of_text:
                 self._lines, self.dialect, self._above = read_lines(
                     self._session, self._location, self._given
                 )
             self._shape()
-        self.view = View(tuple(self._schema.names))
-        self._rows = self._table
-        if self._location.local:
-            self.watch.check(self.fingerprint())
+        self._see_all()
 
     def _shape(self) -> None:
         """Give Spark the table by its form, under a fresh name."""
-        if self._location.kind == "csv":
+        if self._of_text:
             frame, self._schema = records_of(self._lines, self.dialect, self._above)
         else:
             frame = read_parquet(self._session, self._location)
@@ -131,33 +101,20 @@ class SparkSource(Source):
         self._table = f"gaussveil_table_{next(_NAMES)}"
         frame.createOrReplaceTempView(self._table)
 
-    def identified(self, unit: str) -> Self:
-        """The same table, its units named by the text of their cells, byte for byte."""
-        kinds = {column.name: column.kind for column in self.dialect.columns}
-        if self._location.kind != "csv" or kinds.get(unit) == "VARCHAR":
-            return self
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other.dialect = self.dialect.identified([unit])
-        with _readable():
-            other._shape()
-        return other._with_view(self.view)
-
     @property
-    def found_form(self) -> tuple[str, ...]:
-        """What of the form nobody wrote down."""
-        return self.dialect.found
+    def _of_text(self) -> bool:
+        return self._location.kind == "csv"
 
-    @property
-    def table_schema(self) -> pa.Schema:
-        """Schema of the whole table."""
-        return self._schema
+    def _told(self) -> AbstractContextManager[None]:
+        return readable_table()
+
+    _names_in_sql = staticmethod(names_in_sql)
 
     def fingerprint(self) -> str:
         """Stamps of the files; of files elsewhere, a hash of the table's rows."""
         if self._location.local:
             return self._location.stamp()
-        with _readable():
+        with self._told():
             sums = "SELECT count(*), bit_xor(xxhash64(*)), sum(CAST(xxhash64(*) AS DECIMAL(38, 0))) FROM"
             return repr(self._session.sql(f"{sums} {self._table} AS t").collect())
 
@@ -166,7 +123,7 @@ class SparkSource(Source):
     ) -> Iterator[pa.RecordBatch]:
         """The rows of the view, in whatever order Spark finds them, or sorted; a partition at a time."""
         self._begin()
-        with _readable():
+        with self._told():
             for row in (
                 self._frame(columns, order)
                 .mapInArrow(_enveloped, "batches binary")
@@ -179,22 +136,8 @@ class SparkSource(Source):
     def _frame(self, columns: Sequence[str], order: Sequence[str] = ()) -> DataFrame:
         """These columns by number: PySpark takes a name with a dot in it for a part of another column."""
         refuse_mixed(self._mixed, self.view.needed(columns, order))
-        frame = self._session.sql(
-            select_rows(self.view, self._rows, names_in_sql, columns, order)
-        )
+        frame = self._session.sql(self._query(columns, order))
         return frame.toDF(*(f"column{k}" for k in range(len(frame.columns))))
-
-    def _begin(self) -> None:
-        """Note the table before its first pass: what changes during it must not go unseen."""
-        if not self.watch.begun:
-            self.watch.check(self.fingerprint())
-
-    def _with_view(self, view: View) -> Self:
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other.view = view
-        other._rows = kept_rows(view, self._table, names_in_sql, other._hash_function)
-        return other
 
     def _hash_function(self, key: bytes, columns: Sequence[str] | None) -> str:
         """Give Spark the keyed hash of columns under a fresh name."""
@@ -222,7 +165,7 @@ class SparkSource(Source):
                 [pa.array([_pack(state)], type=pa.binary())], names=["state"]
             )
 
-        with _readable():
+        with self._told():
             parts = frame.mapInArrow(partials, "state binary").toArrow()
         state = empty
         for packed in parts["state"].to_pylist():
@@ -284,7 +227,7 @@ class SparkSource(Source):
         """Hand all rows of a unit, the first column, to one task."""
         self._begin()
         tasks = _TASKS_PER_CORE * self._session.sparkContext.defaultParallelism
-        with _readable():
+        with self._told():
             frame = (
                 self._frame(columns)
                 .where("column0 IS NOT NULL")
@@ -302,7 +245,7 @@ class SparkSource(Source):
         schema = pa.schema(
             [self._schema.field(name) for name in columns or view.columns[:1]]
         )
-        with _readable():
+        with self._told():
             if location.local and location.kind == "parquet":
                 files = location.files()
             else:
@@ -358,77 +301,12 @@ class SparkSource(Source):
             ),
             key,
         )
-        with _working():
+        with working():
             results = frame.groupBy(key).applyInArrow(apply, "result binary").toArrow()
         return sorted(
             (pickle.loads(one) for one in results["result"].to_pylist()),
             key=lambda pair: pair[0],
         )
-
-
-def start_session(master: str | None = None) -> SparkSession:
-    """A session whose workers run this Python; one that runs already is taken as it is."""
-    running = SparkSession.getActiveSession()
-    if running is not None and master is None:
-        return running
-    master = master or os.environ.get("GAUSSVEIL_SPARK_MASTER", "local[*]")
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(master).appName("gaussveil")
-    options = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    }
-    if master.startswith("local"):
-        # One process: no name look-ups, and no more shuffle partitions than are worth a task.
-        options |= {
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.host": "127.0.0.1",
-        }
-        options |= {"spark.sql.shuffle.partitions": "8"}
-        if (
-            "SPARK_LOCAL_DIRS" not in os.environ
-        ):  # what does not fit in memory: for the owner alone, and swept
-            options |= {"spark.local.dir": spill_folder(_OF_THIS_PROCESS)}
-    for name, value in options.items():
-        builder = builder.config(name, value)
-    try:
-        session: SparkSession = builder.getOrCreate()
-    except (PySparkException, Py4JError) as error:
-        raise SourceError(
-            f"Spark could not be started ({type(error).__name__}): check its master and that Java 17 or later is there."
-        ) from None
-    session.sparkContext.setLogLevel("ERROR")
-    return session
-
-
-@contextlib.contextmanager
-def _readable() -> Iterator[None]:
-    """Say that a table cannot be read without repeating Spark's message, which may quote a value of it."""
-    try:
-        yield
-    except PySparkImportError:
-        raise MissingDependencyError(
-            f"Spark needs pandas and pyarrow of its own choice: {install('spark')}."
-        ) from None
-    except (PySparkException, Py4JError, pa.ArrowException, OSError) as error:
-        raise SourceError(
-            f"the table could not be read ({type(error).__name__}): "
-            "check that it is whole and of the kind its name says."
-        ) from None
-
-
-@contextlib.contextmanager
-def _working() -> Iterator[None]:
-    """Say that a household's task failed for good, without repeating a message that may quote a value of the data."""
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        raise SourceError(
-            f"a task failed on a worker, also when it was tried again ({type(error).__name__}): "
-            "call the function on one household's rows here to see why."
-        ) from None
 
 
 def _quietly(function: Callable[[pa.Table], Any], rows: pa.Table) -> Any:

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 
 from gaussveil.engines.cell_map import LINES, mapped, records, schema_of, typed
 from gaussveil.engines.csv_files import HEAD_LINES, dialect_of, head_of, read_dialect
-from gaussveil.engines.form import Dialect, Given
+from gaussveil.engines.dialect import Dialect
+from gaussveil.engines.form import Given
 from gaussveil.engines.lines import LINE, SCHEMA, decoded, line_batches
 from gaussveil.engines.location import Location, refuse_wildcards
 from gaussveil.engines.typed_columns import without_cells

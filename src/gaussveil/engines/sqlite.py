@@ -20,7 +20,8 @@ import pyarrow as pa
 from gaussveil.engines.cell_map import quoted, value
 from gaussveil.engines.column_kinds import column_kind, is_missing
 from gaussveil.engines.csv_files import HEAD_LINES
-from gaussveil.engines.form import Column, Dialect, Given
+from gaussveil.engines.dialect import Column, Dialect
+from gaussveil.engines.form import Given
 from gaussveil.errors import SourceError
 
 _BATCH_ROWS = 2**14

@@ -6,7 +6,8 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from gaussveil.engines.form import KINDS, NOTHING, Column, Dialect, Given
+from gaussveil.engines.dialect import KINDS, NOTHING, Column, Dialect
+from gaussveil.engines.form import Given
 from gaussveil.errors import SchemaError
 
 Typed = TypeVar("Typed", pa.Schema, pa.RecordBatch)

@@ -17,7 +17,7 @@ from gaussveil.mechanisms.mixture.estimator import PrivateGaussianMixture as Pri
 from gaussveil.mechanisms.random_projection.private_sketch import PrivateSketch as PrivateSketch
 from gaussveil.mechanisms.regression.components import PrivateCovariance as PrivateCovariance
 from gaussveil.mechanisms.regression.components import PrivatePCA as PrivatePCA
-from gaussveil.mechanisms.regression.linear import LinearFit as LinearFit
+from gaussveil.mechanisms.regression.linear_fit import LinearFit as LinearFit
 from gaussveil.mechanisms.regression.linear import PrivateLinearRegression as PrivateLinearRegression
 from gaussveil.mechanisms.regression.linear import regress as regress
 from gaussveil.mechanisms.regression.logistic import PrivateLogisticRegression as PrivateLogisticRegression
@@ -34,7 +34,7 @@ from gaussveil.mechanisms.table.answers import Quantile as Quantile
 from gaussveil.mechanisms.table.answers import Share as Share
 from gaussveil.mechanisms.table.answers import Sum as Sum
 from gaussveil.mechanisms.table.answers import Variance as Variance
-from gaussveil.mechanisms.table.release import TablePlan as TablePlan
+from gaussveil.mechanisms.table.plan import TablePlan as TablePlan
 from gaussveil.mechanisms.table.release import TableRelease as TableRelease
 from gaussveil.mechanisms.trajectory import TrajectoryRelease as TrajectoryRelease
 from gaussveil.postprocessing.forecast import PrivateForecast as PrivateForecast

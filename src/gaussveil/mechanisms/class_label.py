@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gaussveil import checks
-from gaussveil.accounting import Adjacency, Release
-from gaussveil.accounting.composition import sampler_delta
+from gaussveil.accounting import Charge, Release
+from gaussveil.accounting.directed import sampler_delta
 from gaussveil.accounting.names import new_name
 from gaussveil.calibration.class_gradient import Device, LabelModels
 from gaussveil.calibration.class_noise import (
@@ -34,23 +34,25 @@ from gaussveil.calibration.class_noise import (
     design_class_noise,
     label_edges,
 )
-from gaussveil.containers import frame, library_of, like, real_array
+from gaussveil.containers import frame, library_of, like, real_array, unnamed
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.mechanisms.class_label_plan import ClassLabelPlan
+from gaussveil.mechanisms.class_label_words import (
+    assumptions_of,
+    neighbours_of,
+    parameters_of,
+)
 from gaussveil.mechanisms.progress import shown_progress
 from gaussveil.mechanisms.release_path import Mechanism, Plan, unaffordable_sampler
 from gaussveil.mechanisms.source_rows import ordered_vector
 from gaussveil.noise.lattice import to_lattice
 from gaussveil.typing import Floats
 
-ORDINARY = (
-    -4,
-    8,
-)  # binary exponents of queries' differences that are searched as they are
+# binary exponents of queries' differences that are searched as they are
+ORDINARY = (-4, 8)
 LARGEST_EXPONENT = 400
-DESIGN_SHARE = (
-    0.999  # of the asked delta: the rest is what the lattice and the sampler may add
-)
+# of the asked delta: the rest is what the lattice and the sampler may add
+DESIGN_SHARE = 0.999
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -107,60 +109,60 @@ class ClassLabelNoise(Mechanism):
     ) -> ClassLabelNoise:
         """Search the noise for public query models: one row of `means` and one matrix of `covariances` per label."""
         epsilon = checks.epsilon(self.epsilon)
-        if self.delta is None:
-            delta = None
-        else:
-            delta = checks.delta(self.delta)
-        if self.accuracy is None:
-            accuracy = None
-        else:
-            accuracy = checks.positive("accuracy", self.accuracy)
+        delta = None if self.delta is None else checks.delta(self.delta)
+        accuracy = self.accuracy
+        if accuracy is not None:
+            accuracy = checks.positive("accuracy", accuracy)
         models = checked_models(real_array("means", means), covariances)
-        if labels is None:
-            names = tuple(range(len(models.means)))
-        else:
-            names = tuple(labels)
-        if len(names) != len(models.means) or len({str(name) for name in names}) != len(
-            names
-        ):
-            raise ParameterError(
-                f"labels must be {len(models.means)} names, all different as text."
-            )
+        names = _names(labels, len(models.means))
         edges = label_edges(self.graph, names, models.means)
         ordered = np.concatenate([edges, edges[:, ::-1]])
         share = 1.0
-        unit = _unit(models)
         for _ in range(4):
-            with shown_progress(self.progress, "class-label noise") as report:
-                found = design_class_noise(
-                    models.means / unit,
-                    models.covariances / unit**2,
-                    edges,
-                    epsilon=epsilon,
-                    accuracy=None if accuracy is None else accuracy / unit**2,
-                    delta=None if delta is None else share * DESIGN_SHARE * delta,
-                    noise_means=self.noise_means,
-                    common_covariance=self.common_covariance,
-                    swap=self.swap,
-                    device=self.device,
-                    report=report,
-                )
-            found = dataclasses.replace(
-                found,
-                noise_means=unit * found.noise_means,
-                noise_covariances=unit**2 * found.noise_covariances,
-                accuracy=unit**2 * found.accuracy,
-            )
-            plan = self._drawn(names, ordered, models, found)
+            aim = None if delta is None else share * DESIGN_SHARE * delta
+            noise = self._searched(models, edges, epsilon, accuracy, aim)
+            plan = self._drawn(names, ordered, models, noise)
             if delta is None or plan.delta <= delta:
                 self.plan_ = plan
-                self.design_ = found
+                self.design_ = noise
                 return self
-            if (sampler := sampler_delta(epsilon, plan.sampler_error)) >= delta / 2:
+            sampler = sampler_delta(epsilon, plan.sampler_error)
+            if sampler >= delta / 2:
                 raise unaffordable_sampler(epsilon, delta, 2 * sampler)
             share *= 0.98
         raise NumericalError(
             "no noise was found that keeps the asked delta once drawn on a grid; ask for a larger one."
+        )
+
+    def _searched(
+        self,
+        models: LabelModels,
+        edges: NDArray[np.intp],
+        epsilon: float,
+        accuracy: float | None,
+        delta: float | None,
+    ) -> ClassNoise:
+        """The noise, searched in units in which queries are of ordinary size."""
+        unit = _unit(models)
+        with shown_progress(self.progress, "class-label noise") as report:
+            noise = design_class_noise(
+                models.means / unit,
+                models.covariances / unit**2,
+                edges,
+                epsilon=epsilon,
+                accuracy=None if accuracy is None else accuracy / unit**2,
+                delta=delta,
+                noise_means=self.noise_means,
+                common_covariance=self.common_covariance,
+                swap=self.swap,
+                device=self.device,
+                report=report,
+            )
+        return dataclasses.replace(
+            noise,
+            noise_means=unit * noise.noise_means,
+            noise_covariances=unit**2 * noise.noise_covariances,
+            accuracy=unit**2 * noise.accuracy,
         )
 
     def release(
@@ -190,7 +192,7 @@ class ClassLabelNoise(Mechanism):
         if query is None:
             given = plan.models.means[position]
         else:
-            given = _unnamed(query)
+            given = unnamed(query)
         centre = plan.centre_of(position, real_array("query", given))
         to_lattice(
             centre, plan.noises[position].shape, plan.grid
@@ -260,9 +262,7 @@ class ClassLabelNoise(Mechanism):
     @property
     def noise_covariances_(self) -> Floats:
         """Covariances of the noise as drawn, one per label."""
-        return np.stack(
-            [np.asarray(noise.covariance) for noise in self._planned().noises]
-        )
+        return self._planned().noise_covariances
 
     @property
     def worst_delta_(self) -> float:
@@ -332,94 +332,45 @@ class ClassLabelNoise(Mechanism):
 
     def _said(self, released: str, *centres: Floats, draw: str | None = None) -> Plan:
         plan = self._planned()
+        constant = plan.models.constant
         if draw is not None:
             draw = new_name(draw, (), "draw")
-        charge = plan.charge
-        delta = plan.delta
-        if not plan.models.constant and draw is None:
-            charge = plan.charge_of_noise
-            delta = plan.delta_of_noise
-            if self.delta is not None and delta > self.delta:
-                raise ParameterError(
-                    f"draw must name where the random query comes from (draw='2026-11-18'), or delta must be at least "
-                    f"{delta:.4g}: without a name the noise alone is counted. Got delta {self.delta:g}."
-                )
-        if plan.models.constant:
-            models = "constant queries"
-        else:
-            models = "means and covariances of the queries"
-        assumptions = [
-            f"the labels, their graph and their models ({models}) are "
-            + (
-                "public"
-                if self.public_models
-                else "assumed public, though they may come from private records, which this guarantee does not cover"
-            ),
-            "that the query fits its label's model and is below 2^52 grids is public knowledge",
-            *_of_the_draw(plan.models.constant, draw),
-        ]
-        if plan.swap:
-            assumptions.append(
-                "every label is released exactly once and the rows carry no label"
-            )
+        charge, delta = self._counted(draw)
+        # Two releases of one random query share its randomness: their noise alone is independent.
+        drawn_from: tuple[Any, ...] = ()
+        if not constant and draw is not None:
+            drawn_from = (f"draw {draw.casefold()}", *centres)
         return Plan(
             charge=charge,
             released=released,
-            adjacency=Adjacency.label_graph(
-                [
-                    (plan.labels[first], plan.labels[second])
-                    for first, second in plan.edges
-                ],
-                f"pair of {self.carrier}s that change places"
-                if plan.swap
-                else self.carrier,
-            ),
-            model=None if plan.models.constant else "Gaussian queries of each label",
+            adjacency=neighbours_of(plan, self.carrier),
+            model=None if constant else "Gaussian queries of each label",
             delta=delta if self.delta is None else self.delta,
-            # Two releases of one random query share its randomness: their noise alone is independent.
-            drawn_from=()
-            if plan.models.constant or draw is None
-            else (f"draw {draw.casefold()}", *centres),
-            assumptions=tuple(assumptions),
-            parameters={
-                "labels": len(plan.labels),
-                "dimension": plan.shifts.shape[1],
-                "accuracy": plan.accuracy,
-                "retained_variance": plan.retained_variance,
-                "pdp_delta": plan.pdp_delta_told,
-                "kind": self.design_.kind,
-                "duality_gap": plan.duality_gap,
-                "grid": plan.grid,
-                "noise_means": plan.shifts.tolist(),
-                "noise_covariances": self.noise_covariances_.tolist(),
-            },
+            drawn_from=drawn_from,
+            assumptions=assumptions_of(plan, self.public_models, draw),
+            parameters=parameters_of(plan, self.design_.kind),
         )
 
+    def _counted(self, draw: str | None) -> tuple[Charge, float]:
+        """Charge and delta: of a random query whose draw is not named the noise alone counts."""
+        plan = self._planned()
+        if plan.models.constant or draw is not None:
+            return plan.charge, plan.delta
+        delta = plan.delta_of_noise
+        if self.delta is not None and delta > self.delta:
+            raise ParameterError(
+                f"draw must name where the random query comes from (draw='2026-11-18'), or delta must be at least "
+                f"{delta:.4g}: without a name the noise alone is counted. Got delta {self.delta:g}."
+            )
+        return plan.charge_of_noise, delta
 
-def _of_the_draw(constant: bool, draw: str | None) -> tuple[str, ...]:
-    """What is assumed of random queries."""
-    if constant:
-        return ()
-    if draw is None:
-        return (
-            "the draw of the random query is not named: the noise alone is counted, however often it is released",
-        )
-    return (
-        f"the random query comes from the draw {draw!r}, whose spread protects it once: the ledger pays for one "
-        "release of that name, and nothing else is released of it",
-    )
 
-
-def _unnamed(query: Any) -> Any:
-    """A series without its name: a row or column of a frame is often named after the label that is to be hidden."""
-    if type(query).__name__ != "Series":
-        return query
-    library = library_of(query)
-    if library == "pandas":
-        return query.rename(None)
-    if library == "polars":
-        return query.alias("")
-    return query
+def _names(labels: Sequence[Any] | None, count: int) -> tuple[Any, ...]:
+    """One name per label, all different as text."""
+    names = tuple(range(count)) if labels is None else tuple(labels)
+    if len(names) != count or len({str(name) for name in names}) != count:
+        raise ParameterError(f"labels must be {count} names, all different as text.")
+    return names
 
 
 def _unit(models: LabelModels) -> float:

@@ -81,6 +81,11 @@ class ClassLabelPlan(Shown):
         )
 
     @property
+    def noise_covariances(self) -> Floats:
+        """Covariances of the noise as drawn, one per label."""
+        return np.stack([np.asarray(noise.covariance) for noise in self.noises])
+
+    @property
     def grid(self) -> float:
         """The grid that all labels' outputs lie on."""
         return self.noises[0].grid

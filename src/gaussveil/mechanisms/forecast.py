@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,84 +29,26 @@ from gaussveil import checks
 from gaussveil.accounting import Certificate, PrivateDiagnostics, Release
 from gaussveil.accounting.certificates.values import digest_of
 from gaussveil.containers import library_of
-from gaussveil.errors import AssumptionError, ParameterError, PrivacyError, ShapeError
-from gaussveil.mechanisms.class_label import ClassLabelNoise
+from gaussveil.errors import AssumptionError, ParameterError, PrivacyError
 from gaussveil.mechanisms.forecast_dial import DialPoint, forecast_dial
-from gaussveil.mechanisms.forecast_plan import SMALLEST_KEPT, ForecastPlan, errors_kw
-from gaussveil.mechanisms.release_path import Mechanism, Plan, check_generator
+from gaussveil.mechanisms.forecast_noise import (
+    MODEL_IN_WORDS,
+    PAST_KNOWN,
+    RANDOM_PAST,
+    ForecastNoise,
+    Model,
+    Window,
+    noise_of_group,
+)
+from gaussveil.mechanisms.forecast_plan import SMALLEST_KEPT, ForecastPlan
+from gaussveil.mechanisms.release_path import Mechanism, check_generator
 from gaussveil.noise import SecureGenerator
-from gaussveil.postprocessing.forecast import PowerScale, PrivateForecast
-from gaussveil.timeseries import Readings, read_readings, to_kw
+from gaussveil.postprocessing.forecast import PrivateForecast
+from gaussveil.timeseries import Readings, read_readings
 from gaussveil.timeseries.gridding import Gaps
-from gaussveil.timeseries.household_models import HouseholdModels, Queries, steps_ahead
+from gaussveil.timeseries.household_models import HouseholdModels, steps_ahead
 from gaussveil.timeseries.readings import FORMER_NAMES, Unit
-from gaussveil.typing import Floats, Times
-
-PAST_KNOWN = "past known"
-RANDOM_PAST = "random past"
-Model = Literal["past known", "random past"]
-
-_MODEL_IN_WORDS = {
-    PAST_KNOWN: "the receiver may know the past of every household: forecasts are constants, only the noise protects",
-    RANDOM_PAST: "the past of the household is random and unknown to the receiver: its forecast is Gaussian",
-}
-_PAST_KNOWN_REASON = (
-    "hidden is which household of its cluster a forecast is of; clusters and forecasts of all of them are taken for "
-    "public numbers, and the readings behind them are not protected"
-)
-_KEPT_BACK = ("noise_means", "noise_covariances")
-_RANDOM_PAST_REASON = (
-    "log power of each household is a season plus a Gaussian ARMA process; pasts of different households, and pasts "
-    "behind different releases, are independent"
-)
-
-
-@dataclass(frozen=True, eq=False)
-class _Window:
-    """One forecast of one cluster, ready to be drawn: the owner's."""
-
-    names: tuple[str, ...]
-    past: Readings
-    queries: Queries
-    times: Times
-    noise: _ForecastNoise
-    scale: PowerScale
-
-
-@dataclass(kw_only=True, eq=False)
-class _ForecastNoise(ClassLabelNoise):
-    """Class-label noise whose certificate speaks of forecasts; of the noise it shows the mean covariance only."""
-
-    mechanism = "private forecast"
-    carrier = "household"
-    released: str
-    stated: tuple[str, ...]
-    known: Mapping[str, object]
-    past: str | None
-    """The public name of the past that a random forecast is drawn from."""
-    past_days: tuple[str, ...]
-    """What is random is the past, where it is, and forecasts from overlapping pasts share days of it."""
-
-    def _said(self, released: str, *centres: Floats, draw: str | None = None) -> Plan:
-        said = super()._said(released, *centres, draw=self.past)
-        # Centre less noise mean is a household's forecast: these stay with the owner, though they are assumed public.
-        shown = {
-            name: value
-            for name, value in said.parameters.items()
-            if name not in _KEPT_BACK
-        }
-        return dataclasses.replace(
-            said,
-            released=self.released,
-            model=_PAST_KNOWN_REASON if said.model is None else _RANDOM_PAST_REASON,
-            assumptions=(*self.stated, *said.assumptions),
-            parameters={
-                **shown,
-                **self.known,
-                "noise_covariance": self.noise_covariances_.mean(axis=0).tolist(),
-            },
-            drawn_from=self.past_days,
-        )
+from gaussveil.typing import Floats
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -161,7 +103,7 @@ class PrivateForecaster(Mechanism):
     progress: bool = False
     _models: HouseholdModels = field(init=False, repr=False)
     _library: str = field(init=False, repr=False, default="")
-    _windows: dict[tuple[Any, ...], _Window] = field(
+    _windows: dict[tuple[Any, ...], Window] = field(
         init=False, repr=False, default_factory=dict
     )
     _pasts_used: list[tuple[np.datetime64, np.datetime64]] = field(
@@ -271,46 +213,9 @@ class PrivateForecaster(Mechanism):
 
         `whole` looks at the noise of `release_cluster_of` instead of `release`.
         """
-        window = self._window(household, past, swap=whole)
-        plan = window.noise.plan_
-        row = window.names.index(household)
-        forecast = window.queries.forecast[row]
-        error = window.queries.error_variance[row]
-        centre = forecast + plan.shifts[row]
-        noise = np.diagonal(np.asarray(plan.noises[row].covariance))
-        day = window.past.steps_per_day
-        own = window.past.values[window.past.households.index(household)]
-        plain_rmse, private_rmse = errors_kw(
-            forecast, error, centre + window.scale.log_factor, noise
-        )
-        if truth is None:
-            known = {}
-        else:
-            known = {"truth_kw": np.asarray(truth, dtype=np.float64)}
-        if known and known["truth_kw"].shape != forecast.shape:
-            steps = len(forecast)
-            got = known["truth_kw"].shape
-            raise ShapeError(
-                f"truth must hold one power in kW per step, {steps} in all. Got shape {got}."
-            )
-        return PrivateDiagnostics(
-            past_times=window.past.times[-day:].astype(str).tolist(),
-            past_kw=own[-day:].copy(),
-            times=window.times.astype(str).tolist(),
-            plain_kw=to_kw(forecast, error),
-            group_kw=to_kw(window.queries.forecast, window.queries.error_variance).mean(
-                axis=0
-            ),
-            plain_rmse_kw=plain_rmse,
-            private_rmse_kw=private_rmse,
-            plain_log_kw=forecast.copy(),
-            log_mse=float(np.mean((centre - forecast) ** 2 + noise)),
-            cluster_log_forecasts=window.queries.forecast.copy(),
-            cluster_households=list(window.names),
-            **known,
-        )
+        return self._window(household, past, swap=whole).seen_by_owner(household, truth)
 
-    def _window(self, household: str, past: Readings | None, *, swap: bool) -> _Window:
+    def _window(self, household: str, past: Readings | None, *, swap: bool) -> Window:
         self.check()
         if not hasattr(self, "_models"):
             raise ParameterError(
@@ -348,7 +253,7 @@ class PrivateForecaster(Mechanism):
 
     def _designed(
         self, models: HouseholdModels, rows: list[int], past: Readings, swap: bool
-    ) -> _Window:
+    ) -> Window:
         steps = steps_ahead(self.horizon, past.step_minutes)
         queries = models.queries(past, rows, steps)
         names = tuple(past.households[row] for row in rows)
@@ -360,13 +265,12 @@ class PrivateForecaster(Mechanism):
         times = past.times[-1] + np.timedelta64(past.step_minutes, "m") * np.arange(
             1, steps + 1
         )
-        days = np.unique(past.times.astype("datetime64[D]"))
         ahead = f"{steps} steps of {past.step_minutes} min from {times[0]}"
         if swap:
             whose = f"all {len(names)} households of a cluster"
         else:
             whose = f"one household of a cluster of {len(names)}"
-        noise = _ForecastNoise(
+        noise = ForecastNoise(
             epsilon=self.epsilon,
             delta=self.delta,
             accuracy=self.accuracy,
@@ -379,7 +283,7 @@ class PrivateForecaster(Mechanism):
             progress=self.progress,
             released=f"load forecast of {whose}: {ahead}",
             stated=(
-                _MODEL_IN_WORDS[self.model],
+                MODEL_IN_WORDS[self.model],
                 "which household is in which cluster, and the moments of the cluster that scale the release to kW, are "
                 "assumed public",
             ),
@@ -393,27 +297,23 @@ class PrivateForecaster(Mechanism):
                 "first_step": str(times[0]),
             },
             past=None if self.model == PAST_KNOWN else f"past until {past.times[-1]}",
-            past_days=()
-            if self.model == PAST_KNOWN
-            else tuple(f"{'|'.join(names)} {day}" for day in days),
+            past_days=self._days_used(names, past),
         )
         if self.model == PAST_KNOWN:
             noise.design(queries.forecast, labels=names)
         else:
             noise.design(queries.mean, queries.covariance, labels=names)
         if not swap and noise.retained_variance_ < self.smallest_kept:
-            noise = _of_the_group(
-                noise, queries.forecast, f"{len(names)} households: {ahead}"
-            )
-        plan = noise.plan_
-        spread, drawn = (
-            np.einsum("hii->hi", one)
-            for one in (plan.models.covariances, noise.noise_covariances_)
-        )
-        scale = PowerScale.of(
-            plan.models.means, plan.centres, spread, drawn, queries.error_variance
-        )
-        return _Window(names, past, queries, times, noise, scale)
+            group = f"{len(names)} households: {ahead}"
+            noise = noise_of_group(noise, queries.forecast, group)
+        return Window.of(names, past, queries, times, noise)
+
+    def _days_used(self, names: tuple[str, ...], past: Readings) -> tuple[str, ...]:
+        """The days of the past whose randomness a forecast draws on; none where the past may be known."""
+        if self.model == PAST_KNOWN:
+            return ()
+        days = np.unique(past.times.astype("datetime64[D]"))
+        return tuple(f"{'|'.join(names)} {day}" for day in days)
 
     @contextmanager
     def _used(self, past: Readings) -> Iterator[None]:
@@ -437,7 +337,7 @@ class PrivateForecaster(Mechanism):
             raise
 
     def _released(
-        self, window: _Window, log_kw: Floats, certificate: Certificate
+        self, window: Window, log_kw: Floats, certificate: Certificate
     ) -> Release[PrivateForecast]:
         forecast = window.scale.forecast(log_kw, window.times, self.coverage)
         self.certificate_ = certificate.of_values(digest_of(forecast.columns()))
@@ -449,7 +349,7 @@ class PrivateForecaster(Mechanism):
     def check(self) -> None:
         """Refuse settings that no readings could fit; `fit` begins with it."""
         steps_ahead(self.horizon)
-        checks.one_of("model", self.model, _MODEL_IN_WORDS)
+        checks.one_of("model", self.model, MODEL_IN_WORDS)
         if (self.delta is None) == (self.accuracy is None):
             raise ParameterError(
                 "give exactly one of delta and accuracy: the other one is the answer."
@@ -467,24 +367,3 @@ class PrivateForecaster(Mechanism):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         type(self).__init__(self, **state)
-
-
-def _of_the_group(
-    alone: _ForecastNoise, forecasts: Floats, whose: str
-) -> _ForecastNoise:
-    """The cluster's centre: with room enough for its farthest household, the design needs no more than that."""
-    farthest = float(np.max(np.mean((forecasts - forecasts.mean(axis=0)) ** 2, axis=1)))
-    group = dataclasses.replace(
-        alone,
-        delta=None,
-        accuracy=1.0001 * farthest + 1e-9,
-        noise_means=True,
-        released=f"load forecast of a group, the average of its {whose}",
-        known={
-            **alone.known,
-            "product": "group",
-            "kept_alone": alone.retained_variance_,
-        },
-    )
-    group.design(forecasts, labels=alone.plan_.labels)
-    return group

@@ -24,8 +24,8 @@ import numpy as np
 from gaussveil import checks
 from gaussveil.containers import readings_array
 from gaussveil.errors import AssumptionError, ParameterError
-from gaussveil.mechanisms.meter_stream.design import HiddenChange
 from gaussveil.mechanisms.meter_stream.filter_shapes import energy_shape
+from gaussveil.mechanisms.meter_stream.request import HiddenChange
 from gaussveil.mechanisms.meter_stream.stream import MeterStream
 from gaussveil.mechanisms.source_rows import ordered_table
 from gaussveil.noise.stream_filter import StreamFilter

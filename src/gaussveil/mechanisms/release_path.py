@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from gaussveil import accounting, checks
 from gaussveil.accounting.certificates.values import digest_of, rounded
-from gaussveil.accounting.composition import sampler_delta
+from gaussveil.accounting.directed import sampler_delta
 from gaussveil.accounting.ledger.rules import PERSONAL
 from gaussveil.accounting.names import one_spelling
 from gaussveil.errors import ParameterError

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from gaussveil.accounting import Certificate
 from gaussveil.figure_style import FAINT, INK, SERIES, drawing
-from gaussveil.mechanisms.regression.linear import LinearFit
+from gaussveil.mechanisms.regression.linear_fit import LinearFit
 from gaussveil.report.certificate import certificate_report
 from gaussveil.report.figures import svg
 from gaussveil.report.html import Report, Section, Table

@@ -18,12 +18,8 @@ from typing import Any
 import numpy as np
 
 from gaussveil.accounting import Certificate
-from gaussveil.accounting.certificates.values import (
-    Sheet,
-    ValuesDigest,
-    cells_of,
-    document_cells,
-)
+from gaussveil.accounting.certificates.cells import Sheet, cells_of, document_cells
+from gaussveil.accounting.certificates.values import ValuesDigest
 from gaussveil.errors import (
     FormatError,
     GaussveilError,

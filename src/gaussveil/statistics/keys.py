@@ -9,8 +9,6 @@ DAY+CLOCK names a column of dates and one of times of day.
 from __future__ import annotations
 
 import datetime
-import zoneinfo
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gaussveil import checks
-from gaussveil.errors import ParameterError, SchemaError
+from gaussveil.errors import ParameterError
 from gaussveil.statistics.block import (
     Labels,
     numbers,
@@ -28,35 +26,11 @@ from gaussveil.statistics.block import (
     require_columns,
     require_numbers,
 )
+from gaussveil.statistics.clock_keys import ClockPart, Dates, TimeOfDay
+from gaussveil.statistics.key import Key, places_of
 from gaussveil.typing import Floats, Integers
 
 OTHER = "other"
-_PARTS = {"hour": range(24), "weekday": range(7), "month": range(1, 13)}
-
-
-@dataclass(frozen=True)
-class Key(ABC):
-    """A public function of one column with a public list of values."""
-
-    column: str
-
-    @property
-    @abstractmethod
-    def values(self) -> Sequence[Any]:
-        """What the groups are called, in order."""
-
-    @abstractmethod
-    def check(self, schema: pa.Schema) -> None:
-        """Refuse a column that is missing or of another type, before anything is read."""
-
-    @abstractmethod
-    def codes(self, cells: pa.Array) -> Integers:
-        """Place of every cell's value among `values`, -1 where it is not one of them."""
-
-    @property
-    def cycle(self) -> bool:
-        """Whether the last value is followed by the first, as hours of the day are."""
-        return False
 
 
 @dataclass(frozen=True)
@@ -108,139 +82,13 @@ class Listed(Key):
         cells = plain(cells)
         if pa.types.is_floating(cells.type):  # -0.0 is 0.0, as everywhere else
             cells = pc.add(cells, pa.scalar(0.0, cells.type))
-        found = _found(
+        found = places_of(
             pc.index_in(cells, value_set=_labels(self).value_set(cells.type))
         )
         if not self.other:
             return found
         known = cells.is_valid().to_numpy(zero_copy_only=False)
         return np.where((found < 0) & known, len(self.listed), found)
-
-
-@dataclass(frozen=True)
-class _OnClock(Key):
-    time_zone: str | None = None
-
-    def __post_init__(self) -> None:
-        if (
-            self.time_zone is not None
-            and self.time_zone not in zoneinfo.available_timezones()
-        ):
-            raise ParameterError(
-                f"time_zone must be a name such as 'Europe/Zurich'. Got {self.time_zone!r}."
-            )
-
-    def check(self, schema: pa.Schema) -> None:
-        """Refuse a column without dates."""
-        require_columns(schema, [self.column])
-        kind = schema.field(self.column).type
-        if not (
-            pa.types.is_timestamp(kind)
-            or (pa.types.is_date(kind) and not self._needs_time)
-        ):
-            number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-            advice = (
-                "say how they are written (time_format, --time-format), or convert it."
-            )
-            if number:
-                advice = (
-                    "write them as 2024-03-31 12:00; seconds since a day are not read."
-                )
-            raise SchemaError(
-                f"column {self.column!r} must hold dates with times. Got {kind}: {advice}"
-            )
-
-    @property
-    def _needs_time(self) -> bool:
-        return False
-
-    def _local(self, cells: pa.Array) -> pa.Array:
-        zone = getattr(cells.type, "tz", None)
-        if zone is None:
-            return cells
-        return cells.cast(pa.timestamp(cells.type.unit, self.time_zone or "UTC"))
-
-
-@dataclass(frozen=True)
-class ClockPart(_OnClock):
-    """Hour of the day (0 to 23), day of the week (Monday is 0) or month (1 to 12) of a column of times."""
-
-    part: str = "hour"
-
-    @property
-    def values(self) -> Sequence[Any]:
-        """The numbers on the clock."""
-        return _PARTS[self.part]
-
-    @property
-    def cycle(self) -> bool:
-        """Clocks go round."""
-        return True
-
-    @property
-    def _needs_time(self) -> bool:
-        return self.part == "hour"
-
-    def codes(self, cells: pa.Array) -> Integers:
-        """What the clock says."""
-        function = {"hour": pc.hour, "weekday": pc.day_of_week, "month": pc.month}[
-            self.part
-        ]
-        found = _found(function(self._local(cells)), first=_PARTS[self.part][0])
-        return np.where(
-            found < len(self.values), found, -1
-        )  # times beyond all calendars give hours beyond the day
-
-
-@dataclass(frozen=True)
-class TimeOfDay(ClockPart):
-    """Hour of a column of times of day, or of text such as 7:30, which stands beside a column of dates."""
-
-    def check(self, schema: pa.Schema) -> None:
-        """Refuse a column that holds neither, and a time zone: where the day is another column none is applied."""
-        require_columns(schema, [self.column])
-        kind = schema.field(self.column).type
-        if self.time_zone is not None or not str(kind).startswith(
-            ("time32", "time64", "string", "large_string")
-        ):
-            raise SchemaError(
-                f"column {self.column!r} must hold times of day, and time_zone be left out. Got {kind}."
-            )
-
-    def codes(self, cells: pa.Array) -> Integers:
-        """What the clock says; text that is no time of day belongs to no group."""
-        found = pc.extract_regex(
-            plain(cells).cast(pa.string()),
-            r"^\s*(?P<hour>[01]?[0-9]|2[0-3]):[0-5][0-9]",
-        )
-        return _found(pc.struct_field(found, [0]))
-
-
-@dataclass(frozen=True)
-class Dates(_OnClock):
-    """The days from `first` to `last`, both included."""
-
-    first: datetime.date = datetime.date.min
-    last: datetime.date = datetime.date.max
-
-    @property
-    def values(self) -> Sequence[Any]:
-        """The days."""
-        return [
-            self.first + datetime.timedelta(days)
-            for days in range((self.last - self.first).days + 1)
-        ]
-
-    def codes(self, cells: pa.Array) -> Integers:
-        """Days after the first."""
-        local = self._local(cells)
-        if getattr(local.type, "tz", None) is not None:
-            local = pc.local_timestamp(local)
-        day = np.datetime64(self.first, "D").astype(np.int64)
-        found = _found(
-            local.cast(pa.date32(), safe=False).cast(pa.int32()), first=int(day)
-        )
-        return np.where(found < len(self.values), found, -1)
 
 
 @dataclass(frozen=True)
@@ -392,11 +240,3 @@ def _day(column: str) -> str:
 
 def _labels(key: Listed) -> Labels:
     return Labels(key.column, key.listed)
-
-
-def _found(codes: pa.Array, first: int = 0) -> Integers:
-    found = (
-        codes.cast(pa.int64()).fill_null(first - 1).to_numpy(zero_copy_only=False)
-        - first
-    )
-    return np.asarray(np.maximum(found, -1))

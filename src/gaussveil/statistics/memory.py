@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -13,19 +12,13 @@ from numpy.typing import NDArray
 
 from gaussveil.containers import (
     cell_name,
-    cell_number,
-    cell_numbers,
-    is_missing,
-    is_ragged,
-    library_of,
-    uncoerced,
 )
-from gaussveil.errors import SchemaError, ShapeError
+from gaussveil.errors import SchemaError
+from gaussveil.statistics.accepted_tables import accepted, label_column
 from gaussveil.statistics.block import Block, Reader, plain
 from gaussveil.statistics.row_hash import BOUND_KEY, hash_rows
 from gaussveil.statistics.source import (
     FOUND_FORM,
-    FOUND_IN_OBJECTS,
     Source,
     View,
     Watch,
@@ -46,10 +39,12 @@ class MemorySource(Source):
         watch: Watch | None = None,
     ) -> None:
         self._data: pa.Table | NDArray[Any] = (
-            data if view is not None else _accept(data)
+            data if view is not None else accepted(data)
         )
         self._label: pa.Array | None = (
-            label if view is not None or label is None else _column(label, self._data)
+            label
+            if view is not None or label is None
+            else label_column(label, self._data)
         )
         if view is None:
             _require_distinct(self.table_schema.names)
@@ -238,144 +233,11 @@ class MemorySource(Source):
         return kept & (coins < self.view.threshold)
 
 
-def _accept(data: Any) -> pa.Table | NDArray[Any]:
-    if isinstance(data, pa.Table):
-        if any(_bare_type(kind) != kind for kind in data.schema.types):
-            return _stored(data)
-        return data
-    if hasattr(data, "__arrow_c_stream__"):
-        try:
-            table = pa.table(data)
-            index = (table.schema.pandas_metadata or {}).get(
-                "index_columns", []
-            )  # a pandas index is not a column
-            return _told(
-                _stored(
-                    table.drop_columns(
-                        [name for name in index if isinstance(name, str)]
-                    )
-                ),
-                data,
-            )
-        except (
-            pa.ArrowException,
-            TypeError,
-            ValueError,
-            OverflowError,
-        ):  # their words may quote a value
-            return _told(_frame_by_columns(data), data)
-    array = uncoerced(data)
-    if array.dtype == object:
-        if is_ragged(array):
-            raise ShapeError(
-                "data must be a table of rows and columns, every row of the same length."
-            )
-        array = cell_numbers(array)
-    if array.ndim not in (1, 2):
-        raise ShapeError(
-            f"data must be a table, or gaussveil.open(...) of its file. Got {array.ndim} dimensions."
-        )
-    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        raise SchemaError(
-            f"an array of data must hold real numbers. Got dtype {array.dtype}: use a frame for mixed types."
-        )
-    array = array.astype(array.dtype.newbyteorder("="), copy=False)
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.flags.c_contiguous or array.flags.f_contiguous:
-        return array
-    return np.ascontiguousarray(array)
-
-
 def _require_distinct(names: Sequence[str]) -> None:
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
         raise SchemaError(
             f"columns must have names of their own. {', '.join(map(repr, twice))} occurs twice: rename it."
         )
-
-
-def _stored(table: pa.Table) -> pa.Table:
-    """The table in types that Arrow can filter and compare: categories and extensions as what they stand for."""
-    columns = [
-        pa.chunked_array([_bare(chunk) for chunk in one.chunks], _bare_type(one.type))
-        for one in table.columns
-    ]
-    return pa.table(columns, names=table.schema.names)
-
-
-def _bare_type(kind: pa.DataType) -> pa.DataType:
-    if isinstance(kind, pa.BaseExtensionType):
-        return _bare_type(kind.storage_type)
-    if pa.types.is_dictionary(kind):
-        return _bare_type(kind.value_type)
-    if pa.types.is_string_view(kind):
-        return pa.large_string()
-    return kind
-
-
-def _bare(cells: pa.Array) -> pa.Array:
-    if isinstance(cells, pa.ExtensionArray):
-        return _bare(cells.storage)
-    if isinstance(cells, pa.DictionaryArray):
-        return _bare(cells.dictionary).take(cells.indices)
-    return cells.cast(_bare_type(cells.type))
-
-
-def _frame_by_columns(data: Any) -> pa.Table:
-    """A pandas frame whose objects are of several types: a column is what most cells are, and the others are missing.
-
-    Arrow refuses such a frame, and the refusal would tell of a single cell.
-    """
-    columns = {}
-    try:
-        for name in data.columns if library_of(data) == "pandas" else ():
-            cells = data[name]
-            columns[str(name)] = (
-                _objects(cells.tolist())
-                if cells.dtype == object
-                else pa.table(data[[name]]).column(0)
-            )
-    except (pa.ArrowException, TypeError, ValueError):
-        columns = {}
-    if not columns:
-        raise SchemaError(
-            "the frame has a column that mixes types or a type Arrow cannot hold: convert it first."
-        ) from None
-    return pa.table(columns)
-
-
-def _told(table: pa.Table, data: Any) -> pa.Table:
-    """The table of a frame; of a pandas frame with columns of objects it says that their types were found in cells."""
-    if library_of(data) == "pandas" and any(
-        str(kind) == "object" for kind in data.dtypes
-    ):
-        return table.replace_schema_metadata({FOUND_FORM: FOUND_IN_OBJECTS})
-    return table
-
-
-def _objects(cells: list[Any]) -> pa.Array:
-    found = [cell for cell in cells if not is_missing(cell)]
-    numbers = sum(
-        isinstance(cell, Real) and not isinstance(cell, bool) for cell in found
-    )
-    if 2 * numbers > len(found):
-        kept = [cell_number(cell) if isinstance(cell, Real) else None for cell in cells]
-        return pa.array(kept, pa.float64(), from_pandas=True)
-    return pa.array([cell_name(cell) for cell in cells], pa.string())
-
-
-def _column(label: Any, data: pa.Table | NDArray[Any]) -> pa.Array:
-    """Labels beside the data; of objects each is text, a number by its digits, or no label at all."""
-    array = uncoerced(label)
-    if isinstance(data, pa.Table):
-        rows = data.num_rows
-    else:
-        rows = len(data)
-    if array.shape != (rows,):
-        raise ShapeError("label must be one column with as many rows as the data.")
-    if array.dtype == object:
-        return pa.array([cell_name(cell) for cell in array.tolist()], pa.string())
-    return pa.array(array.tolist() if array.dtype.kind == "U" else array)
 
 
 def _numbers(array: NDArray[Any]) -> pa.Array:

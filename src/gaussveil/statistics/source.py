@@ -22,6 +22,7 @@ from gaussveil import checks
 from gaussveil.errors import ParameterError, SchemaError, SourceError
 from gaussveil.shown import Told
 from gaussveil.statistics.block import Block, Grouping, Reader, plain, require_columns
+from gaussveil.statistics.cell_reader import CellReader, require_unit
 from gaussveil.statistics.row_hash import (
     coin_threshold,
     derive_key,
@@ -29,13 +30,8 @@ from gaussveil.statistics.row_hash import (
     require_hashable,
 )
 from gaussveil.statistics.statistic import RowCount, State, Statistic
-from gaussveil.statistics.unit_cells import (
-    CellReader,
-    UnitCells,
-    UnitTotals,
-    require_unit,
-    units_per_value,
-)
+from gaussveil.statistics.unit_cells import UnitCells, UnitTotals
+from gaussveil.statistics.unit_counts import units_per_value
 from gaussveil.typing import Integers
 
 Result = TypeVar("Result")

@@ -36,9 +36,9 @@ from gaussveil.streaming.gateway import (
     Message,
     MessageGateway,
 )
+from gaussveil.streaming.held_state import HeldState
 from gaussveil.streaming.mark import Mark
 from gaussveil.streaming.meters import check_name
-from gaussveil.streaming.state import HeldState
 from gaussveil.typing import Floats, Integers
 
 if TYPE_CHECKING:

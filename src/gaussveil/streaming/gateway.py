@@ -24,11 +24,11 @@ from gaussveil.mechanisms.meter_stream.registers import (
     window_sums,
 )
 from gaussveil.noise import DiscreteGaussian, Generator, default_generator
-from gaussveil.noise.stream_filter import to_steps
+from gaussveil.noise.filter_bank import to_steps
 from gaussveil.streaming.drawn import REGISTER, DrawnFrame, Registers
+from gaussveil.streaming.held_state import HeldState, StreamMemory
 from gaussveil.streaming.meter_arrays import NO_ANSWER, NOT_STARTED
 from gaussveil.streaming.meters import Meter
-from gaussveil.streaming.state import HeldState, StreamMemory
 from gaussveil.typing import Floats, Integers
 
 LONGEST_GAP = 288

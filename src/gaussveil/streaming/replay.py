@@ -19,9 +19,9 @@ from gaussveil.errors import FormatError
 from gaussveil.mechanisms.meter_stream.design import StreamDesign
 from gaussveil.noise.keyed import KEY_BYTES, KeyedGenerator
 from gaussveil.streaming.gateway import LARGEST_SEQUENCE, Answer, Gateway, Message
+from gaussveil.streaming.held_state import StreamMemory
 from gaussveil.streaming.messages import decode
 from gaussveil.streaming.meters import Meter
-from gaussveil.streaming.state import StreamMemory
 
 MARK = b"GVS2"
 READING = struct.Struct("<qd")

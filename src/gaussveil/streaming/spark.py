@@ -64,7 +64,7 @@ class SparkStream:
         reset_from: int | None = None,
         meters_per_key: int = METERS_PER_KEY,
     ) -> None:
-        from gaussveil.engines.spark import start_session
+        from gaussveil.engines.spark_session import start_session
 
         self.meters = {meter.name: meter for meter in read_meters(meters_file)}
         self.checkpoint = os.fspath(checkpoint)

@@ -25,9 +25,9 @@ import numpy as np
 
 from gaussveil.errors import FormatError, ParameterError, SourceError
 from gaussveil.files import PRIVATE, write_whole
-from gaussveil.noise.stream_filter import FilterBank
-from gaussveil.streaming.drawn import REGISTERS, DrawnFrame, frame_follows, frames_in
-from gaussveil.streaming.mark import Mark, Progress
+from gaussveil.streaming.drawn import DrawnFrame, frame_follows, frames_in
+from gaussveil.streaming.held_state import StreamMemory
+from gaussveil.streaming.mark import Progress
 from gaussveil.streaming.meter_arrays import NOT_STARTED, MeterArrays
 from gaussveil.streaming.meters import Meter
 
@@ -48,35 +48,6 @@ DAMAGE = (
 )
 
 Reset = int | Mapping[str, int]  # of all meters, or by name
-
-
-class HeldState:
-    """What a gateway keeps: under which name it speaks, in which folder, and what holds that folder for it alone."""
-
-    identity = ""
-    folder = Path()
-    mark: Mark | None = None
-    """What lies outside the folder, so that a copy of the folder does not carry it."""
-
-    def close(self) -> None:
-        """Let go of what holds the state."""
-
-
-class StreamMemory(HeldState):
-    """Filters and arrays of some meters; whoever makes them durable overrides `commit`."""
-
-    def __init__(self, meters: Sequence[Meter]) -> None:
-        self.meters = tuple(meters)
-        self.bank = FilterBank([meter.design.filter for meter in meters])
-        windows = np.zeros((REGISTERS, len(meters)), np.int64)
-        for row, meter in enumerate(meters):
-            for number, register in enumerate(meter.design.registers):
-                windows[number, row] = register.samples
-        self.arrays = MeterArrays(windows, len(self.bank.states), len(self.bank.past))
-        self.bank.states, self.bank.past = self.arrays.states, self.arrays.past
-
-    def commit(self, frames: Sequence[DrawnFrame]) -> None:
-        """Make draws durable that `arrays` hold already."""
 
 
 @dataclass(eq=False)

@@ -10,7 +10,7 @@ from flint import arb
 from gaussveil.calibration import covering_ellipsoid, mean_shift_for
 from gaussveil.spectrum import GaussianPair
 from gaussveil.typing import Floats, Integers
-from gaussveil_studies.errata.counterexamples import closed
+from gaussveil_studies.errata.closed_forms import closed
 from gaussveil_studies.errata.records import Evidence
 from gaussveil_studies.gmm.settings import iris
 from gaussveil_studies.published.gmm_kl import mean_steps

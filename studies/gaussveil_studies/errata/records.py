@@ -18,8 +18,12 @@ from typing import Any, Literal
 
 from gaussveil.spectrum import PrivacyLoss
 
-COUNTEREXAMPLES = "gaussveil_studies.errata.counterexamples"
-OF_MIXTURES = "gaussveil_studies.errata.mixture_counterexamples"
+COUNTEREXAMPLES = {  # the module of a paper's counterexamples
+    "NDIS": "gaussveil_studies.errata.counterexamples",
+    "class-based": "gaussveil_studies.errata.counterexamples",
+    "SpDP": "gaussveil_studies.errata.spectral_counterexamples",
+    "GMM": "gaussveil_studies.errata.mixture_counterexamples",
+}
 FILE = Path(__file__).with_name("claims.toml")
 NOTICEABLE = 0.99  # a bound is called loose where less than this share of it is needed
 ACCUSATION = (
@@ -111,12 +115,9 @@ class Record:
     def find(self) -> Evidence:
         """Evaluate its counterexample or its example."""
         # by name, as studies are: a study never imports another one, and the counterexamples use several
-        if self.document == "GMM":
-            module = OF_MIXTURES
-        else:
-            module = COUNTEREXAMPLES
-        found: Callable[[], Evidence] = getattr(import_module(module), self.evidence)
-        return found()
+        module = import_module(COUNTEREXAMPLES[self.document])
+        counterexample: Callable[[], Evidence] = getattr(module, self.evidence)
+        return counterexample()
 
 
 @cache

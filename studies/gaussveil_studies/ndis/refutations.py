@@ -7,7 +7,7 @@ from functools import partial
 
 from gaussveil.audit import audit
 from gaussveil.calibration.envelope import variance_for_pair
-from gaussveil.mechanisms.gp import ProcessSensitivity
+from gaussveil.mechanisms.gp_sensitivity import ProcessSensitivity
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil_studies.published.ndis_calibrated import (
     published_process_sensitivity,

@@ -14,7 +14,7 @@ from functools import partial
 from scipy.optimize import brentq
 
 from gaussveil.calibration.envelope import variance_for_envelope
-from gaussveil.mechanisms.gp import ProcessSensitivity
+from gaussveil.mechanisms.gp_sensitivity import ProcessSensitivity
 from gaussveil.mechanisms.logistic import LogisticSensitivity
 from gaussveil.spectrum.envelope_search import supremum
 from gaussveil_studies.bounds import mean_and_covariance_bound

@@ -10,8 +10,8 @@ from typing import Any
 from gaussveil.accounting import Adjacency, Charge, Ledger
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.ledger.filters import Usage, filter_usage
-from gaussveil.accounting.ledger.records import Entry, Statement
 from gaussveil.accounting.ledger.rules import PERSONAL, offer
+from gaussveil.accounting.ledger.statements import Entry, Statement
 from gaussveil.calibration import mean_shift_for
 from gaussveil.errors import (
     AssumptionError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,98 +21,27 @@ from gaussveil.accounting.canonical import (
     within_limits,
 )
 from gaussveil.accounting.certificates import keys
+from gaussveil.accounting.certificates.draft import CertificateDraft, Guarantee
+from gaussveil.accounting.certificates.record import (
+    FORMAT,
+    ledger_line,
+    listed_facts,
+    require_consistent,
+    require_shares,
+    signature_of,
+    stated_fields,
+)
 from gaussveil.accounting.certificates.values import ValuesDigest, digest_of
 from gaussveil.accounting.charge import Charge
-from gaussveil.accounting.composition import sampler_delta
-from gaussveil.accounting.diagnostics import refuse_private
-from gaussveil.errors import FormatError, ParameterError, VerificationError
+from gaussveil.accounting.directed import sampler_delta
+from gaussveil.errors import FormatError, ParameterError
 from gaussveil.files import printable, write_whole
 from gaussveil.shown import Shown
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-FORMAT = "gaussveil certificate"
-VERSIONS = (
-    1,
-    2,
-    3,
-)  # 1 knows neither a line of a ledger nor identities of draws, 2 no digest of the numbers
 NOT_RECORDED = "not recorded"
-_ABSENT = object()
-_KINDS = ("worst case", "model-based", "none")
-
-
-@dataclass(frozen=True)
-class Guarantee:
-    """Kind of guarantee: worst case, model-based (`reason` names the model), or none (`reason` says why)."""
-
-    kind: str = "worst case"
-    reason: str = ""
-
-    def __post_init__(self) -> None:
-        checks.one_of("kind", self.kind, _KINDS)
-        if self.kind != "worst case" and not self.reason.strip():
-            raise ParameterError(
-                f"a guarantee of kind {self.kind!r} must give its reason. Got empty text."
-            )
-
-    @classmethod
-    def worst_case(cls) -> Guarantee:
-        """Holds for every pair of neighbours."""
-        return cls()
-
-    @classmethod
-    def model_based(cls, model: str) -> Guarantee:
-        """Holds if the data follow the named model."""
-        return cls("model-based", model)
-
-    @classmethod
-    def none(cls, reason: str) -> Guarantee:
-        """No guarantee, for example because the noise was seeded."""
-        return cls("none", reason)
-
-    @classmethod
-    def least(cls, *guarantees: Guarantee) -> Guarantee:
-        """The weakest of several: what is built from a release promises no more than that release did."""
-        weakest = max(_KINDS.index(one.kind) for one in guarantees)
-        reasons = dict.fromkeys(
-            one.reason for one in guarantees if _KINDS.index(one.kind) == weakest
-        )
-        return cls(_KINDS[weakest], "; ".join(reasons))
-
-    def __str__(self) -> str:
-        if self.reason:
-            return f"{self.kind} ({self.reason})"
-        return self.kind
-
-
-@dataclass(frozen=True, kw_only=True)
-class CertificateDraft:
-    """What a mechanism knows before it draws; `transaction` completes it to a `Certificate`."""
-
-    released: str
-    mechanism: str
-    adjacency: Adjacency
-    epsilon: float
-    delta: float
-    guarantee: Guarantee = field(default_factory=Guarantee.worst_case)
-    assumptions: tuple[str, ...] = ()
-    parameters: Mapping[str, object] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for name in ("released", "mechanism"):
-            if not isinstance(getattr(self, name), str):
-                checks.refuse(name, "text", getattr(self, name))
-        object.__setattr__(
-            self, "epsilon", checks.real("epsilon", self.epsilon, "[0, inf)")
-        )
-        object.__setattr__(self, "delta", checks.real("delta", self.delta, "[0, 1]"))
-        refuse_private(self.parameters, "a certificate's parameters")
-        object.__setattr__(self, "parameters", FrozenRecord(self.parameters))
-        object.__setattr__(
-            self, "assumptions", tuple(str(line) for line in self.assumptions)
-        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -258,96 +187,53 @@ class Certificate(Shown):
     @classmethod
     def from_dict(cls, record: object) -> Certificate:
         """Inverse of `to_dict`."""
+        stated = stated_fields(record)
+        made = cls._of_fields(stated)
+        require_shares(made.epsilon, made.delta, made.delta_upper)
+        require_consistent(stated, made.to_dict())
+        return made
+
+    @classmethod
+    def _of_fields(cls, stated: Mapping[str, Any]) -> Certificate:
         what = "a certificate"
-        found = fields(within_limits(record, what), what, ("format", "version"))
-        if found["format"] != FORMAT:
-            raise FormatError(
-                f"not a certificate: the field 'format' must be {FORMAT!r}"
-            )
-        version = found["version"]
-        if type(version) is not int or version not in VERSIONS:
-            raise FormatError(
-                f"this certificate has format version {version!r}, this library reads {VERSIONS[0]} to {VERSIONS[-1]}; "
-                "upgrade gaussveil to read a newer one"
-            )
-        found = fields(
-            found,
-            what,
-            (
-                "release",
-                "adjacency",
-                "guarantee",
-                "assumptions",
-                "parameters",
-                "dominating",
-            ),
-        )
         release = fields(
-            found["release"], "the field 'release'", ("id", "what", "at", "mechanism")
+            stated["release"], "the field 'release'", ("id", "what", "at", "mechanism")
         )
         guarantee = fields(
-            found["guarantee"], "the field 'guarantee'", ("kind", "reason")
+            stated["guarantee"], "the field 'guarantee'", ("kind", "reason")
         )
         dominating = fields(
-            found["dominating"], "the field 'dominating'", ("orientation", "charge")
+            stated["dominating"], "the field 'dominating'", ("orientation", "charge")
         )
-        assumptions = found["assumptions"]
-        parameters = found["parameters"]
-        if not isinstance(assumptions, list) or not isinstance(parameters, Mapping):
-            raise FormatError(
-                "a certificate needs 'assumptions' as a list and 'parameters' as an object"
-            )
+        assumptions, parameters = listed_facts(stated)
         try:
-            made = cls(
-                composition=text(found, "composition", what),
-                account=text(found, "account", what),
-                dataset=text(found, "dataset", what),
-                gaussveil_version=text(found, "library_version", what),
-                epsilon=number(found, "epsilon", what),
-                delta=number(found, "delta", what),
-                delta_upper=number(found, "delta_upper", what),
+            return cls(
+                composition=text(stated, "composition", what),
+                account=text(stated, "account", what),
+                dataset=text(stated, "dataset", what),
+                gaussveil_version=text(stated, "library_version", what),
+                epsilon=number(stated, "epsilon", what),
+                delta=number(stated, "delta", what),
+                delta_upper=number(stated, "delta_upper", what),
                 release_id=text(release, "id", what),
                 released=text(release, "what", what),
                 released_at=text(release, "at", what),
                 mechanism=text(release, "mechanism", what),
-                adjacency=Adjacency.from_dict(found["adjacency"]),
+                adjacency=Adjacency.from_dict(stated["adjacency"]),
                 guarantee=Guarantee(
                     text(guarantee, "kind", what), text(guarantee, "reason", what)
                 ),
-                assumptions=tuple(str(line) for line in assumptions),
+                assumptions=assumptions,
                 parameters=FrozenRecord(parameters),
                 charge=Charge.from_dict(dominating["charge"]),
-                ledger=_ledger_line(found.get("ledger")),
-                signature=_signature(found.get("signature")),
+                ledger=ledger_line(stated.get("ledger")),
+                signature=signature_of(stated.get("signature")),
                 values=None
-                if version < 3
-                else ValuesDigest.from_dict(found.get("values")),
+                if stated["version"] < 3
+                else ValuesDigest.from_dict(stated.get("values")),
             )
         except ParameterError as error:
             raise FormatError(f"not a certificate of this version: {error}") from error
-        if not (
-            made.epsilon >= 0 and 0 <= made.delta <= 1 and 0 <= made.delta_upper <= 1
-        ):
-            raise FormatError(
-                "a certificate needs epsilon not negative, and delta and delta_upper between 0 and 1"
-            )
-        # What is derived must agree with what it derives from, and nothing may be there that nobody reads.
-        again = made.to_dict()
-        stated = {"signature": None, **found}
-        wrong = [
-            name
-            for name in {**stated, **again}
-            if again.get(name, _ABSENT) != stated.get(name, _ABSENT)
-        ]
-        if wrong == ["sampler"]:  # what is charged for it follows from epsilon alone
-            raise VerificationError(
-                "the certificate does not verify: epsilon was altered"
-            )
-        if wrong:
-            raise FormatError(
-                f"the certificate contradicts itself, or holds unknown fields, in {wrong[0]!r}"
-            )
-        return made
 
     def own(self) -> dict[str, object]:
         """What tells this release from another of the same kind and promise."""
@@ -364,22 +250,22 @@ class Certificate(Shown):
         """The certificate of a release of the same kind and promise, by what `own` told of it."""
         what = "what a certificate has of its own"
         names = ("id", "at", "account", "drawn", "ledger", "signature")
-        found = fields(within_limits(own, what), what, names)
-        drawn = found["drawn"]
-        if len(found) > len(names) or not isinstance(drawn, list):
+        stated = fields(within_limits(own, what), what, names)
+        drawn = stated["drawn"]
+        if len(stated) > len(names) or not isinstance(drawn, list):
             raise FormatError(
                 f"{what} must hold {', '.join(names)} alone, 'drawn' as a list"
             )
         return replace(
             self,
-            release_id=text(found, "id", what),
-            released_at=text(found, "at", what),
-            account=text(found, "account", what),
+            release_id=text(stated, "id", what),
+            released_at=text(stated, "at", what),
+            account=text(stated, "account", what),
             charge=self.charge.redrawn(*drawn)
             if drawn or self.charge.draw_identities
             else self.charge,
-            ledger=_ledger_line(found["ledger"]),
-            signature=_signature(found["signature"]),
+            ledger=ledger_line(stated["ledger"]),
+            signature=signature_of(stated["signature"]),
         )
 
     @classmethod
@@ -479,29 +365,3 @@ class Certificate(Shown):
         )  # what a stranger wrote must not look like a line of ours
 
     __str__ = describe
-
-
-def _signature(record: object) -> Mapping[str, str] | None:
-    if record is None:
-        return None
-    listed = fields(record, "the signature", ("algorithm", "public_key", "value"))
-    if len(listed) > 3:
-        raise FormatError(
-            "the signature must hold its algorithm, public_key and value alone"
-        )
-    return {name: text(listed, name, "the signature") for name in listed}
-
-
-def _ledger_line(record: object) -> Mapping[str, object] | None:
-    """Where the ledger's log holds the debit: how the log begins, the line's number, and its link of the hash chain."""
-    if record is None:
-        return None
-    what = "the field 'ledger'"
-    found = fields(record, what, ("begins", "line", "link"))
-    if type(found["line"]) is not int:
-        raise FormatError("the field 'ledger' must give the 'line' as a whole number")
-    return {
-        "begins": text(found, "begins", what),
-        "line": found["line"],
-        "link": text(found, "link", what),
-    }

@@ -8,68 +8,24 @@ as they were drawn. Rounding what was released costs no privacy.
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import json
 import math
 import re
-import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from gaussveil.accounting.canonical import fields
+from gaussveil.accounting.certificates.cell_text import cell_text, nearest
+from gaussveil.accounting.certificates.cells import Sheet, cells_of, kind_of
 from gaussveil.errors import FormatError
 
 FORM = 1
-BITS = 44
-DIGITS = 13
-LONGEST = 300  # digits and sign of a whole number that surely is a double
-LARGEST_DOCUMENT = (
-    1 << 19
-)  # numbers: ten classes of a mixture in 200 columns, some seconds
 DIFFERENT = "the numbers are not those that the certificate was issued for: {}"
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")  # of more Python makes no number
-_TIME = re.compile(
-    r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(\.\d+)?(?:\s*(Z|[+-]\d\d:?\d\d))?)?"
-)
-_MISSING = frozenset(
-    {"", "nan", "-nan", "null", "none", "na", "n/a", "<na>", "nat", "#n/a"}
-)
-_INFINITE = {
-    "inf": "inf",
-    "+inf": "inf",
-    "infinity": "inf",
-    "-inf": "-inf",
-    "-infinity": "-inf",
-}
 _DIGEST = re.compile("[0-9a-f]{64}")
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A table as it was given: columns of cells of any type, and their names where they have some."""
-
-    columns: list[list[Any]]
-    names: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if self.names is not None:
-            plain = tuple(
-                unicodedata.normalize("NFC", name.strip()) for name in self.names
-            )
-            object.__setattr__(self, "names", plain)
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        if self.columns:
-            return len(self.columns[0])
-        return 0
 
 
 @dataclass(frozen=True)
@@ -156,151 +112,44 @@ class ValuesDigest:
 
 def rounded(value: Any) -> Any:
     """The same array, list or frame with its floating-point numbers kept to 44 significant bits; others as they are."""
-    library, name = _kind(value)
-    if isinstance(value, np.ndarray):
-        if value.dtype == np.float64:
-            return _rounded(value)
-        return value
+    rounded_frame = _ROUNDED_FRAMES.get(kind_of(value))
+    if rounded_frame is not None:
+        return rounded_frame(value)
+    if isinstance(value, np.ndarray) and value.dtype == np.float64:
+        return _rounded(value)
     if isinstance(value, list):
         return [rounded(item) for item in value]
     if isinstance(value, float):
         return type(value)(_rounded(np.array([value]))[0])
-    if (library, name) == ("pandas", "DataFrame"):
-        made = value.copy()
-        for place, kind in enumerate(value.dtypes):
-            if kind == np.float64:
-                made.isetitem(place, _rounded(value.iloc[:, place].to_numpy()))
-        return made
-    if (library, name) == ("pandas", "Series") and value.dtype == np.float64:
-        return type(value)(
-            _rounded(value.to_numpy()), index=value.index, name=value.name
-        )
-    if (library, name) == ("polars", "DataFrame"):
-        return value.with_columns(
-            [rounded(column) for column in value if column.dtype.is_float()]
-        )
-    if (library, name) == ("polars", "Series") and value.dtype.is_float():
-        return type(value)(
-            value.name, [rounded(cell) for cell in value.to_list()], dtype=value.dtype
-        )
-    if (library, name) == ("pyarrow", "Table"):
-        return _rounded_arrow(value)
     return value
 
 
-def cells_of(value: Any) -> Sheet | None:
-    """The cells of an array, list, frame, mapping of columns or list of records; None of anything else.
-
-    A released object of another kind has a `released_document`: its numbers and names as mappings and lists.
-    """
-    library, name = _kind(value)
-    if (library, name) == ("pandas", "Series"):
-        numbered = type(value.index).__name__ == "RangeIndex"
-        if numbered:
-            return Sheet([value.tolist()])
-        return cells_of(value.to_frame())
-    if (library, name) == ("pandas", "DataFrame"):
-        if type(value.index).__name__ != "RangeIndex":
-            value = value.reset_index(
-                names=["" if one is None else str(one) for one in value.index.names]
-            )
-        return Sheet(
-            [value.iloc[:, at].tolist() for at in range(value.shape[1])],
-            tuple(map(str, value.columns)),
-        )
-    if (library, name) == ("polars", "Series"):
-        return Sheet([value.to_list()])
-    if (library, name) == ("polars", "DataFrame"):
-        return Sheet([column.to_list() for column in value], tuple(value.columns))
-    if (library, name) == ("pyarrow", "Table"):
-        return Sheet(
-            [column.to_pylist() for column in value.columns], tuple(value.column_names)
-        )
-    if isinstance(value, Mapping):
-        columns = [cells_of(column) for column in value.values()]
-        known = [one for one in columns if one is not None and len(one.columns) == 1]
-        same = len(known) == len(columns) > 0 and len({one.rows for one in known}) == 1
-        if same:
-            return Sheet([one.columns[0] for one in known], tuple(map(str, value)))
-        return None
-    if (
-        isinstance(value, list)
-        and value
-        and all(isinstance(row, Mapping) for row in value)
-    ):
-        names = tuple(map(str, value[0]))
-        alike = all(tuple(map(str, row)) == names for row in value)
-        if alike:
-            return Sheet([[row[name] for row in value] for name in value[0]], names)
-        return None
-    if isinstance(value, list | np.ndarray | int | float) and not isinstance(
-        value, bool
-    ):
-        return _of_array(value)
-    released_document = getattr(value, "released_document", None)
-    if released_document is None:
-        return None
-    document = released_document()
-    if _count(document) <= LARGEST_DOCUMENT:
-        return document_cells(document)
-    return None
+def _rounded_pandas_series(series: Any) -> Any:
+    if series.dtype != np.float64:
+        return series
+    numbers = _rounded(series.to_numpy())
+    return type(series)(numbers, index=series.index, name=series.name)
 
 
-def document_cells(document: Any) -> Sheet:
-    """Every number and text of a document of mappings and lists, with the way to it: models, sketches, settings."""
-    places: list[str] = []
-    values: list[Any] = []
-    _walk(document, "", places, values)
-    return Sheet([places, values], ("place", "value"))
+def _rounded_pandas_frame(table: Any) -> Any:
+    made = table.copy()
+    for place, kind in enumerate(table.dtypes):
+        if kind == np.float64:
+            made.isetitem(place, _rounded(table.iloc[:, place].to_numpy()))
+    return made
 
 
-def _count(document: Any) -> int:
-    """Number of numbers and texts in a document."""
-    if not isinstance(document, dict | list) or not document:
-        return 1
-    parts = document.values() if isinstance(document, dict) else document
-    if all(type(part) is float for part in parts):
-        return len(document)
-    return sum(map(_count, parts))
+def _rounded_polars_series(series: Any) -> Any:
+    if not series.dtype.is_float():
+        return series
+    numbers = [rounded(cell) for cell in series.to_list()]
+    return type(series)(series.name, numbers, dtype=series.dtype)
 
 
-def _walk(document: Any, place: str, places: list[str], values: list[Any]) -> None:
-    """Append every number and text of a document and the way to it."""
-    if isinstance(document, dict | list) and document:
-        items: Any
-        if isinstance(document, dict):
-            items = document.items()
-        else:
-            items = enumerate(document)
-        for name, part in items:
-            if isinstance(name, str):
-                below = f"{place}/{json.dumps(name)}"
-            else:
-                below = f"{place}/{name}"
-            if type(part) is float:
-                places.append(below)
-                values.append(part)
-            else:
-                _walk(part, below, places, values)
-    else:
-        places.append(place or "/")
-        values.append(
-            json.dumps(document) if isinstance(document, dict | list) else document
-        )
-
-
-def _of_array(value: Any) -> Sheet | None:
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        return None
-    if array.dtype.kind == "O" and array.ndim != 1:
-        return None
-    if array.ndim > 1 and array.size:
-        table = array.reshape(len(array), -1)
-    else:
-        table = array.reshape(-1, 1)
-    return Sheet([column.tolist() for column in table.T])
+def _rounded_polars_frame(table: Any) -> Any:
+    return table.with_columns(
+        [rounded(column) for column in table if column.dtype.is_float()]
+    )
 
 
 def digest_of(value: Any) -> ValuesDigest | None:
@@ -309,103 +158,6 @@ def digest_of(value: Any) -> ValuesDigest | None:
     if cells is None:
         return None
     return ValuesDigest.of(cells)
-
-
-def cell_text(value: Any) -> str:
-    """One cell in the form that every file and library leaves as it is."""
-    if value is None:
-        return ""
-    if isinstance(value, bool | np.bool_):
-        if value:
-            return "true"
-        return "false"
-    if isinstance(value, int | np.integer):
-        return _whole_text(int(value))
-    if isinstance(value, float | np.number | Decimal):
-        return _number_text(value)
-    if isinstance(value, np.datetime64):
-        if np.isnat(value):
-            return ""
-        return _word(str(value))
-    if isinstance(value, datetime.date):
-        return _word("" if str(value) == "NaT" else value.isoformat())
-    return _word(str(value))
-
-
-def _word(text: str) -> str:
-    """A text that reads as a number, a time, a truth value or nothing is that, whoever wrote it."""
-    text = unicodedata.normalize("NFC", text.strip())
-    if text.startswith(
-        "/"
-    ):  # nothing of what follows begins so, but every place in a document
-        return text
-    lowered = text.lower()
-    if lowered in _MISSING:
-        return ""
-    if lowered in _INFINITE:
-        return _INFINITE[lowered]
-    if lowered in ("true", "false"):
-        return lowered
-    if _WHOLE.fullmatch(text):
-        return _whole_text(int(text))
-    if _NUMBER.fullmatch(text):
-        return _number_text(float(text))
-    if _TIME.fullmatch(text):
-        return _time_text(text)
-    return text
-
-
-def _whole_text(number: int) -> str:
-    """A released number as it is; identifiers, of more bits and digits than those have, keep all their digits."""
-    digits = str(number)
-    if len(digits.lstrip("-").rstrip("0")) <= DIGITS:
-        if len(digits) < LONGEST:
-            return _number_text(number)
-        return digits
-    if len(digits) < LONGEST:
-        near = float(_nearest(float(number)))
-    else:
-        near = math.inf
-    same = abs(near) < math.inf and number in (
-        int(near),
-        int(Decimal(repr(near))),
-    )  # as programs write a double
-    if same:
-        return near.hex()
-    return digits
-
-
-def _number_text(number: Any) -> str:
-    value = float(number)
-    if value != value:
-        return ""
-    return float(_nearest(value)).hex()
-
-
-def _time_text(text: str) -> str:
-    """A time without zeros at its end, on the clock of UTC where it names its zone; midnight is the day alone."""
-    found = _TIME.fullmatch(text)
-    assert found is not None
-    day, clock, fraction, zone = found.groups()
-    if clock is None:
-        return day
-    try:
-        moment = datetime.datetime.fromisoformat(f"{day}T{clock}")
-        if zone and zone != "Z":
-            if zone[0] == "+":
-                sign = -1
-            else:
-                sign = 1
-            moment += sign * datetime.timedelta(
-                hours=int(zone[1:3]), minutes=int(zone[-2:])
-            )
-    except (ValueError, OverflowError):
-        return text
-    rest = (fraction or "").rstrip("0").rstrip(".") + ("Z" if zone else "")
-    plain = moment.isoformat()
-    if not rest:
-        return plain.removesuffix("T00:00:00")
-    return plain + rest
 
 
 def _sha256(cells: Sheet) -> str:
@@ -419,14 +171,17 @@ def _sha256(cells: Sheet) -> str:
 def _column_texts(column: list[Any]) -> list[str]:
     """`cell_text` of each cell; of all finite floats at once."""
     finite = [type(cell) is float and math.isfinite(cell) for cell in column]
-    nearest = iter(
-        _nearest(
-            np.array([cell for cell, known in zip(column, finite) if known], np.float64)
+    kept = iter(
+        nearest(
+            np.array(
+                [cell for cell, is_finite in zip(column, finite) if is_finite],
+                np.float64,
+            )
         ).tolist()
     )
     return [
-        next(nearest).hex() if known else cell_text(cell)
-        for cell, known in zip(column, finite)
+        next(kept).hex() if is_finite else cell_text(cell)
+        for cell, is_finite in zip(column, finite)
     ]
 
 
@@ -453,21 +208,9 @@ def _listed(cells: Sheet) -> str:
     return ", ".join(cells.names[:20])
 
 
-def _kind(value: Any) -> tuple[str, str]:
-    kind = type(value)
-    return kind.__module__.partition(".")[0], kind.__name__
-
-
-def _nearest(numbers: Any) -> Any:
-    """The nearest numbers of 44 significant bits."""
-    mantissa, exponent = np.frexp(numbers)
-    with np.errstate(over="ignore"):
-        return np.ldexp(np.rint(mantissa * 2.0**BITS), exponent - BITS) + 0.0
-
-
 def _rounded(numbers: Any) -> Any:
     """Each number, if it is finite and no decimal of thirteen digits, which every reader takes as it is written."""
-    near = _nearest(np.where(np.isfinite(numbers), numbers, 0.0))
+    near = nearest(np.where(np.isfinite(numbers), numbers, 0.0))
     near = np.where(np.isfinite(numbers) & np.isfinite(near), near, numbers)
     for place in np.argwhere((near != numbers) & np.isfinite(numbers)):
         number = float(numbers[tuple(place)])
@@ -487,3 +230,12 @@ def _rounded_arrow(table: Any) -> Any:
                 place, field, pa.array(numbers, mask=np.asarray(column.is_null()))
             )
     return table
+
+
+_ROUNDED_FRAMES: dict[tuple[str, str], Callable[[Any], Any]] = {
+    ("pandas", "Series"): _rounded_pandas_series,
+    ("pandas", "DataFrame"): _rounded_pandas_frame,
+    ("polars", "Series"): _rounded_polars_series,
+    ("polars", "DataFrame"): _rounded_polars_frame,
+    ("pyarrow", "Table"): _rounded_arrow,
+}

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from gaussveil import checks
 from gaussveil.accounting.certificates import keys
+from gaussveil.accounting.certificates.cells import Sheet, cells_of
 from gaussveil.accounting.certificates.certificate import Certificate
 from gaussveil.accounting.certificates.parameters import PAIR_ALONE, basis
-from gaussveil.accounting.certificates.values import DIFFERENT, Sheet, cells_of
+from gaussveil.accounting.certificates.values import DIFFERENT
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.ledger.rules import check_neighbours
 from gaussveil.errors import (

@@ -9,6 +9,7 @@ jax_privacy takes it wherever it takes an accountant: in plans, in a `DpAccounta
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from gaussveil.accounting.accountant import Accountant
@@ -41,17 +42,10 @@ class ExactAccountant(dp_accounting.PrivacyAccountant):
         self._open = False
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
-        if isinstance(
-            event, dp_accounting.ComposedDpEvent | dp_accounting.SelfComposedDpEvent
-        ):
-            several = isinstance(event, dp_accounting.ComposedDpEvent)
-            inner, times = (
-                (event.events, count)
-                if several
-                else ([event.event], count * event.count)
-            )
-            found = [self._maybe_compose(one, times, do_compose) for one in inner]
-            return next((problem for problem in found if problem is not None), None)
+        if isinstance(event, dp_accounting.ComposedDpEvent):
+            return self._compose_all(event.events, count, do_compose)
+        if isinstance(event, dp_accounting.SelfComposedDpEvent):
+            return self._compose_all([event.event], count * event.count, do_compose)
         if isinstance(event, dp_accounting.NonPrivateDpEvent) or _is_bare(event):
             self._open = self._open or (do_compose and count > 0)
             return None
@@ -70,6 +64,11 @@ class ExactAccountant(dp_accounting.PrivacyAccountant):
             for charge, uses in charges:
                 self._accountant.add(charge, uses * count)
         return None
+
+    def _compose_all(self, events: Iterable[Any], count: int, do_compose: bool) -> Any:
+        """All of them, whatever is wrong with one; the first that cannot be composed is told."""
+        problems = [self._maybe_compose(event, count, do_compose) for event in events]
+        return next((problem for problem in problems if problem is not None), None)
 
     def get_epsilon(self, target_delta: float) -> float:
         """Smallest epsilon at the delta."""

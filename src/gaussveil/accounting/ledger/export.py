@@ -6,7 +6,7 @@ import json
 from dataclasses import fields
 
 from gaussveil.accounting.ledger.ledger import Ledger
-from gaussveil.accounting.ledger.records import Entry, as_rows
+from gaussveil.accounting.ledger.statements import Entry, as_rows
 from gaussveil.files import csv_text
 
 FORMAT = "gaussveil account"

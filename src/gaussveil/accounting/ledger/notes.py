@@ -9,6 +9,7 @@ from gaussveil.accounting.ledger import journal, records
 from gaussveil.accounting.ledger.database import Database
 from gaussveil.accounting.ledger.journal import record_event
 from gaussveil.accounting.ledger.rules import Rules
+from gaussveil.accounting.ledger.statements import Entry
 from gaussveil.errors import LedgerStateError
 
 
@@ -85,9 +86,7 @@ class Noted:
             entry = self._entry_to_note(connection, identifier)
             record_event(connection, entry.account, identifier, event, detail)
 
-    def _entry_to_note(
-        self, connection: sqlite3.Connection, identifier: str
-    ) -> records.Entry:
+    def _entry_to_note(self, connection: sqlite3.Connection, identifier: str) -> Entry:
         entry = records.find_entry(connection, identifier)
         if entry is None:
             raise LedgerStateError(

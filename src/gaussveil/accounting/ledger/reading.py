@@ -8,7 +8,9 @@ from pathlib import Path
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.ledger import journal, records
 from gaussveil.accounting.ledger.database import Database
+from gaussveil.accounting.ledger.integrity import check_integrity
 from gaussveil.accounting.ledger.rules import Rules, Slot
+from gaussveil.accounting.ledger.statements import Entry, Event, Statement
 from gaussveil.accounting.names import listed
 from gaussveil.errors import LedgerError
 from gaussveil.shown import Told
@@ -51,7 +53,7 @@ class Readable(Told):
         with self._database.reading() as connection:
             return records.draw_key(connection)
 
-    def statement(self, name: str) -> records.Statement:
+    def statement(self, name: str) -> Statement:
         """Compose everything the account has spent."""
         with self._database.reading() as connection:
             number, terms = records.find_account(connection, name)
@@ -64,7 +66,7 @@ class Readable(Told):
                 for row, other in others
                 if _same_relation(other.adjacency, terms.adjacency)
             ]
-            return records.Statement(
+            return Statement(
                 terms,
                 tuple(records.spent(connection, number)),
                 records.state_counts(connection, number),
@@ -86,19 +88,19 @@ class Readable(Told):
             if name != terms.name
         ]
 
-    def entry(self, identifier: str) -> records.Entry | None:
+    def entry(self, identifier: str) -> Entry | None:
         """The entry of an id; None where there is none."""
         with self._database.reading() as connection:
             return records.find_entry(connection, identifier)
 
-    def entries(self, name: str) -> list[records.Entry]:
+    def entries(self, name: str) -> list[Entry]:
         """Every entry of an account, oldest first."""
         with self._database.reading() as connection:
             return records.list_entries(
                 connection, records.find_account(connection, name)[0], name
             )
 
-    def history(self, name: str | None = None) -> list[records.Event]:
+    def history(self, name: str | None = None) -> list[Event]:
         """Give the log, of one account or of all."""
         with self._database.reading() as connection:
             if name is not None:
@@ -118,7 +120,7 @@ class Readable(Told):
     def check(self) -> None:
         """Raise `LedgerCorruptError` unless file, log and entries are intact and agree with each other."""
         with self._database.reading() as connection:
-            records.check_integrity(connection, self.path.name)
+            check_integrity(connection, self.path.name)
 
 
 def _same_relation(one: Adjacency | None, other: Adjacency | None) -> bool:

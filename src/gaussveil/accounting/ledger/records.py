@@ -1,29 +1,24 @@
-"""Rows of the ledger as typed records, and the statement of an account."""
+"""Rows of the ledger, read and written: accounts, entries, draws, plans and balances."""
 
 from __future__ import annotations
 
 import hmac
 import sqlite3
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
-from gaussveil import checks
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.canonical import canonical_json, parse_json
-from gaussveil.accounting.charge import COUNTS, Charge
-from gaussveil.accounting.composition import Composition
+from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.ledger import journal
-from gaussveil.accounting.ledger.filters import Balance, Budget, filter_usage
+from gaussveil.accounting.ledger.charges import Folded, load_charge, store_charge
+from gaussveil.accounting.ledger.filters import Balance, Budget
 from gaussveil.accounting.ledger.journal import (
-    LINE,
     TERMS,
-    Replay,
-    chained,
     check_account,
 )
 from gaussveil.accounting.ledger.rules import Rules, Slot
+from gaussveil.accounting.ledger.statements import Entry, Event
 from gaussveil.accounting.names import listed, one_spelling, shown
 from gaussveil.errors import (
     AccountNotFoundError,
@@ -32,168 +27,11 @@ from gaussveil.errors import (
     ParameterError,
 )
 
-Folded = list[tuple[Charge, int]]
 _TERMS = ", ".join(TERMS)
 _ENTRY = (
     "SELECT e.id, a.name, e.charge, e.state, e.guarantee, e.what, e.debited_at "
     "FROM entries e JOIN accounts a ON a.id = e.account"
 )
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One debit: id, account, charge digest, state, kind of guarantee, what was released and when it was debited."""
-
-    id: str
-    account: str
-    charge: str
-    state: str
-    guarantee: str
-    what: str
-    debited_at: str
-
-
-@dataclass(frozen=True)
-class Event:
-    """One line of the log."""
-
-    at: str
-    account: str
-    entry: str
-    event: str
-    detail: str
-
-
-@dataclass(frozen=True, eq=False)
-class Statement:
-    """What an account has spent, composed exactly as if pre-registered, and how full its filter or plan is.
-
-    Under the adaptive rule the promise is the budget itself; the spent figures describe the entries, whose choice may
-    have depended on earlier outputs.
-    """
-
-    terms: Rules
-    charges: tuple[tuple[Charge, int], ...]
-    states: dict[str, int]
-    guarantee: str = "worst case"
-    siblings: tuple[tuple[str, Folded], ...] = ()
-    """Other accounts of the same people and relation, and what they have spent."""
-    apart: tuple[str, ...] = ()
-    """Accounts of the same people for another relation, which do not add to this one."""
-
-    @cached_property
-    def composition(self) -> Composition:
-        """Everything spent, folded."""
-        return Composition.of(self.charges, symmetric=self._symmetric, adaptive=True)
-
-    @cached_property
-    def together(self) -> Composition:
-        """Everything that all accounts of the same people and relation have spent."""
-        charges = [
-            *self.charges,
-            *(charge for _, spent in self.siblings for charge in spent),
-        ]
-        return Composition.of(charges, symmetric=self._symmetric, adaptive=True)
-
-    @property
-    def notices(self) -> list[str]:
-        """What must be said with every figure of an account that is not the only one of its people."""
-        people = shown(self.terms.people)
-        lines = []
-        if self.siblings:
-            names = ", ".join(
-                listed(name)
-                for name in (self.terms.name, *(name for name, _ in self.siblings))
-            )
-            budget = self.terms.budget
-            lines.append(
-                f"{people} have {1 + len(self.siblings)} accounts ({names}), whose budgets add: together they have "
-                f"spent epsilon {self.together.epsilon(budget.delta):.6g} at delta {budget.delta:g}, delta "
-                f"{self.together.delta(budget.epsilon):.6g} at epsilon {budget.epsilon:g}"
-            )
-        if self.apart:
-            lines.append(
-                f"{people} have accounts for other neighbours too, which are not added ({', '.join(self.apart)}): "
-                "bounds for different neighbours bound different things"
-            )
-        return lines
-
-    @property
-    def _symmetric(self) -> bool:
-        return self.terms.adjacency is not None and self.terms.adjacency.symmetric
-
-    @cached_property
-    def spent_epsilon(self) -> float:
-        """Smallest epsilon at the account's delta."""
-        return self.composition.epsilon(self.terms.budget.delta)
-
-    @cached_property
-    def spent_delta(self) -> float:
-        """Delta at the account's epsilon."""
-        return self.composition.delta(self.terms.budget.epsilon)
-
-    @property
-    def filter_used(self) -> float | None:
-        """Share of the filter that is used; None under a plan or before the first entry."""
-        terms = self.terms
-        if terms.rule == "planned" or terms.active_filter is None:
-            return None
-        if terms.active_filter == "single":
-            return (
-                self.composition.delta_upper(terms.budget.epsilon) / terms.budget.delta
-            )
-        active = terms.active_filter
-        order = terms.order
-        return filter_usage(
-            terms.budget, active, order, self.charges, symmetric=self._symmetric
-        ).used
-
-    @property
-    def unfinished(self) -> int:
-        """Entries that are debited but not released: at work now, or killed; they count as spent."""
-        return self.states.get("debited", 0) + self.states.get("drawing", 0)
-
-    def to_dict(self) -> dict[str, object]:
-        """Give plain JSON values; an infinite epsilon is null."""
-        terms = self.terms
-        epsilon = self.spent_epsilon
-        return {
-            "account": terms.name,
-            "dataset": terms.dataset,
-            "people": terms.people,
-            "people_accounts": [terms.name, *(name for name, _ in self.siblings)]
-            if terms.people
-            else [],
-            "notices": self.notices,
-            "adjacency": terms.adjacency.to_dict() if terms.adjacency else None,
-            "epsilon": terms.budget.epsilon,
-            "delta": terms.budget.delta,
-            "rule": terms.rule,
-            "composition": terms.composition,
-            "filter_used": self.filter_used,
-            "spent_epsilon": epsilon if epsilon != float("inf") else None,
-            "spent_delta": self.spent_delta,
-            "spent_method": self.composition.method,
-            "sampler_error": self.composition.sampler_error,
-            "guarantee": self.guarantee,
-            "entries_by_state": dict(self.states),
-            "unfinished": self.unfinished,
-            "opened_at": terms.opened_at,
-        }
-
-
-def fold_plan(plan: Sequence[Charge | tuple[Charge, int]]) -> Folded:
-    """Add up how often each charge is planned."""
-    counts: dict[Charge, int] = {}
-    for item in plan:
-        charge, count = item if isinstance(item, tuple) else (item, 1)
-        if not isinstance(charge, Charge):
-            checks.refuse("plan", "charges, or pairs of a charge and a count", charge)
-        charge.require_unchanged()
-        counts[charge] = checks.whole(
-            "count", counts.get(charge, 0) + checks.whole("count", count), COUNTS
-        )
-    return list(counts.items())
 
 
 def insert_account(
@@ -206,7 +44,7 @@ def insert_account(
     )
     connection.execute("INSERT INTO balances VALUES (?, 0, NULL)", (made.lastrowid,))
     for charge, count in plan:
-        _store_charge(connection, charge)
+        store_charge(connection, charge)
         connection.execute(
             "INSERT INTO plan VALUES (?, ?, ?, 0)",
             (made.lastrowid, charge.digest, count),
@@ -217,7 +55,7 @@ def insert_entry(
     connection: sqlite3.Connection, row: tuple[object, ...], charge: Charge
 ) -> None:
     """Store an entry and, once, its charge."""
-    _store_charge(connection, charge)
+    store_charge(connection, charge)
     connection.execute(
         "INSERT INTO entries (id, account, charge, slot, state, guarantee, what, debited_at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -270,19 +108,6 @@ def draw_key(connection: sqlite3.Connection) -> bytes:
 def sealed(connection: sqlite3.Connection, content: bytes) -> str:
     """Keyed digest of what belongs to an entry: nobody without the ledger can make it, or confirm a guess by it."""
     return hmac.digest(draw_key(connection), b"content " + content, "sha256").hex()
-
-
-def _store_charge(connection: sqlite3.Connection, charge: Charge) -> None:
-    if (
-        connection.execute(
-            "SELECT 1 FROM charges WHERE digest = ?", (charge.digest,)
-        ).fetchone()
-        is None
-    ):
-        connection.execute(
-            "INSERT INTO charges VALUES (?, ?)",
-            (charge.digest, canonical_json(charge.cost())),
-        )
 
 
 def find_account(connection: sqlite3.Connection, name: str) -> tuple[int, Rules]:
@@ -465,72 +290,3 @@ def weakest_guarantee(connection: sqlite3.Connection, number: int) -> str:
     return next(
         (kind for kind in ("none", "model-based") if kind in found), "worst case"
     )
-
-
-def load_charge(connection: sqlite3.Connection, digest: str) -> Charge:
-    """Read a charge back; its digest must still fit."""
-    row = connection.execute(
-        "SELECT body FROM charges WHERE digest = ?", (digest,)
-    ).fetchone()
-    if row is None:
-        raise LedgerCorruptError(
-            f"the charge {digest[:12]} is missing from the ledger; restore a backup"
-        )
-    return _parsed(digest, row[0])
-
-
-@lru_cache(maxsize=1024)
-def _parsed(digest: str, body: str) -> Charge:
-    try:
-        charge = Charge.from_json(body)
-    except FormatError as error:
-        raise LedgerCorruptError(
-            f"the charge {digest[:12]} is damaged: {error}; restore a backup"
-        ) from error
-    if charge.digest != digest:
-        raise LedgerCorruptError(
-            f"the charge {digest[:12]} does not fit its digest: the ledger was altered; restore a backup"
-        )
-    return charge
-
-
-def check_integrity(connection: sqlite3.Connection, name: str) -> None:
-    """Check pages, references, the log's chain, and that accounts and entries are what the log says they became."""
-    problems = [
-        row[0]
-        for row in connection.execute("PRAGMA integrity_check(3)")
-        if row[0] != "ok"
-    ]
-    problems += [
-        f"a broken reference in {row[0]}"
-        for row in connection.execute("PRAGMA foreign_key_check")
-    ]
-    if problems:
-        raise LedgerCorruptError(
-            f"the ledger {name} is damaged: {'; '.join(problems)}; restore a backup"
-        )
-    link = ""
-    log = Replay()
-    for chain, *line in connection.execute(
-        f"SELECT chain, {LINE} FROM events ORDER BY seq"
-    ):
-        link = chained(link, tuple(line))
-        if link != chain:
-            raise LedgerCorruptError(
-                f"the log of {name} was altered near {line[0]}; restore a backup"
-            )
-        log.read(*line[1:5])
-    wrong = log.contradiction(connection)
-    if wrong is not None:
-        raise LedgerCorruptError(
-            f"the {wrong} of {name} do not agree with its log; restore a backup"
-        )
-    for account in log.accounts:
-        check_account(connection, account)
-    for (digest,) in connection.execute("SELECT digest FROM charges").fetchall():
-        load_charge(connection, digest)
-
-
-def as_rows(items: Sequence[Entry | Event]) -> list[dict[str, str]]:
-    """Plain records for JSON and CSV."""
-    return [asdict(item) for item in items]

@@ -10,91 +10,53 @@ docs/mechanisms/meter_stream.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gaussveil import (
     calibration,
-    checks,
 )  # loaded where it is used: a gateway designs nothing
 from gaussveil.accounting import Charge
-from gaussveil.accounting.composition import sampler_delta
+from gaussveil.accounting.directed import sampler_delta
 from gaussveil.calibration.stream_events import (
     largest_event,
     largest_ratio,
     repeated_events,
 )
-from gaussveil.errors import FormatError, NumericalError, ParameterError
+from gaussveil.errors import (
+    FormatError,
+    NumericalError,
+    ParameterError,
+)
 from gaussveil.mechanisms.meter_stream import filter_shapes, register_tree
-from gaussveil.mechanisms.release_path import Promise, unaffordable_sampler
-from gaussveil.noise.stream_filter import LARGEST_STEPS, WIDTHS, StreamFilter
+from gaussveil.mechanisms.meter_stream.register_design import (
+    NUMERICAL_MARGIN,
+    RegisterDesign,
+    billing_shares,
+    register_lattice,
+    registers_alone,
+    registers_beside,
+    registers_shift,
+)
+from gaussveil.mechanisms.meter_stream.request import (
+    HiddenChange,
+    StreamRequest,
+)
+from gaussveil.mechanisms.release_path import (
+    Promise,
+    unaffordable_sampler,
+)
+from gaussveil.noise.filter_bank import LARGEST_STEPS
+from gaussveil.noise.stream_filter import WIDTHS, StreamFilter
 from gaussveil.spectrum import GaussianPair
-from gaussveil.timeseries.clock import hours
 from gaussveil.typing import Floats
 
-PURPOSES = ("shape", "energy", "billing", "registers", "spectrum")
-SIZES = "[1e-60, 1e60]"  # kW of what is hidden; squares of other numbers are none
 YEARS = 10
 HOURS_PER_YEAR = 8766.0
-REGISTER_HOURS = {"hour": 1.0, "day": 24.0, "week": 7 * 24.0, "month": 28 * 24.0}
-BILLED = ("day", "week", "month")
-ALONE = ("day", "month")
-EVENT_WEIGHT = 4.0  # of the energy of an event-long stretch of the stream, against that of each register
 SAMPLER_PART = 1 / 20  # of delta that the lattice may cost before a finer one is taken
-NUMERICAL_MARGIN = 1 + 2.0**-28  # Fourier coefficients and filters are known to 1e-12
-
-
-@dataclass(frozen=True, kw_only=True)
-class HiddenChange:
-    """What is hidden: one event of at most `samples` consecutive readings, each moved by at most `size` kW, or any
-    change of at most `l2_ball` kW in l2 norm over the whole stream."""
-
-    size: float = 0.0
-    samples: int = 0
-    l2_ball: float = 0.0
-
-    @classmethod
-    def of(
-        cls,
-        event: tuple[float, float | str] | None,
-        l2_ball: float | None,
-        period: float,
-    ) -> HiddenChange:
-        """From what the caller says: (kW, duration) of an event, or a radius in kW."""
-        if (event is None) == (l2_ball is None):
-            raise ParameterError(
-                "give exactly one of event, (kW, duration), and l2_ball, kW: what the stream hides."
-            )
-        if event is None:
-            return cls(l2_ball=checks.real("l2_ball", l2_ball, SIZES))
-        if not isinstance(event, tuple | list) or len(event) != 2:
-            raise ParameterError(
-                'event must be a pair (kW, duration) such as (0.5, "1h").'
-            )
-        size = checks.real("event's size", event[0], SIZES)
-        length = hours("event's duration", event[1])
-        return cls(size=size, samples=math.ceil(length / period * (1 - 1e-9)))
-
-    @property
-    def is_event(self) -> bool:
-        """Whether an event is hidden, not a ball."""
-        return self.samples > 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class RegisterDesign:
-    """Energy of aligned windows of `samples` readings, with noise of deviation `noise_sd` in kW times samples.
-
-    Of registers alone: the noise that a window has beside its part of the noise of the next longer one.
-    """
-
-    name: str
-    samples: int
-    noise_sd: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,50 +179,6 @@ class StreamDesign:
         return found, min(1.0, self.delta + sampler_delta(found, self.sampler_error))
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamRequest:
-    """What a stream is asked to be. Whatever no private spectrum could make good is refused before one is paid for."""
-
-    purpose: str
-    sample_period: float
-    promise: Promise
-    hidden: HiddenChange
-    sample_limit: int
-    limits: tuple[float, float] = (-100.0, 100.0)
-    substitute: float = 0.0
-    balance: tuple[float, float] | None = None
-    reduction: tuple[float, float] = filter_shapes.REDUCTION
-    registers: Sequence[str] | Mapping[str, float] = ALONE
-
-    def __post_init__(self) -> None:
-        checks.one_of("purpose", self.purpose, PURPOSES)
-        if not self.hidden.is_event and self.purpose in ("energy", "billing"):
-            raise ParameterError(
-                f'purpose {self.purpose!r} needs an event to hide: for an l2 ball white noise, "shape", is optimal.'
-            )
-        checks.whole("sample_limit", self.sample_limit)
-        if self.purpose == "registers":
-            longest = self.sample_limit
-        else:
-            longest = 4096
-        checks.whole(
-            "the event's number of samples", self.hidden.samples, f"[0, {longest}]"
-        )
-        low, high = self.limits
-        if not (
-            math.isfinite(low)
-            and math.isfinite(high)
-            and low < high
-            and low <= self.substitute <= high
-        ):
-            raise ParameterError(
-                "limits must be finite and increasing, with the substitute between them. "
-                f"Got {self.limits} and {self.substitute}."
-            )
-        if self.purpose == "spectrum":
-            filter_shapes.low_pass(*self.reduction)
-
-
 def design_stream(
     request: StreamRequest,
     private_psd: ArrayLike | None = None,
@@ -272,92 +190,92 @@ def design_stream(
     hidden changes, of the filters as they run, decides the scale.
     """
     purpose = request.purpose
-    hidden = request.hidden
     promise = request.promise
     samples = request.sample_limit
-    registers: tuple[RegisterDesign, ...] = ()
-    if purpose == "registers":
-        registers = _registers_alone(request)
-        shape = _register_lattice(registers)
-    elif purpose == "energy":
-        shape = filter_shapes.energy_shape(
-            hidden.samples,
-            hidden.size,
-            *(
-                request.balance
-                or filter_shapes.balance(request.sample_period, hidden.samples)
-            ),
-        )
-    elif purpose == "spectrum":
-        if private_psd is None:
-            raise ParameterError(
-                'history must be given for purpose "spectrum": a release of PrivateSpectrum.'
-            )
-        shape = filter_shapes.spectrum_shape(
-            private_psd, request.sample_period, *request.reduction
-        )
-    else:
-        shape = StreamFilter(white=1.0)
-    shape = fine_enough(shape, promise, samples)
+    registers = registers_alone(request) if purpose == "registers" else ()
+    shape = fine_enough(_shape_for(request, registers, private_psd), promise, samples)
     error = stream_sampler_error(shape, samples)
     mean_shift = calibration.mean_shift_for(promise.epsilon, promise.ideal_delta(error))
-    if purpose == "billing":
-        share = billing_shares()["stream"]
-    else:
-        share = 1.0
-    # the private spectrum's own noise, or more
-    if purpose == "spectrum":
-        smallest = 1.0
-    else:
-        smallest = 0.0
 
     def scale_for(change: HiddenChange) -> float:
-        if purpose != "registers":
-            moved = _largest_shift(shape, change)
-        else:
-            moved = _registers_shift(registers, change)
-        return max(moved / (mean_shift * math.sqrt(share)), smallest)
+        if purpose == "registers":
+            return registers_shift(registers, change) / mean_shift
+        moved = _largest_shift(shape, change)
+        if purpose == "billing":
+            return moved / (mean_shift * math.sqrt(billing_shares()["stream"]))
+        if purpose == "spectrum":
+            return max(moved / mean_shift, 1.0)  # the private spectrum's own, or more
+        return moved / mean_shift
 
-    rough = shape.scaled(scale_for(hidden))
+    rough = shape.scaled(scale_for(request.hidden))
     # Rounding readings to the lattice enlarges every difference by a grid, which may still double with the scale.
-    rounded = _rounded(hidden, 2 * rough.input_grid, samples)
+    rounded = _rounded(request.hidden, 2 * rough.input_grid, samples)
     scale = scale_for(rounded)
-    found = shape.scaled(scale)
-    if purpose == "spectrum":
-        reached = _largest_shift(found.scaled(1 - 2.0**-40), rounded)
-    else:
-        reached = mean_shift
-    if found.grid > 2 * rough.grid or found.total_variation(2 * samples) > error:
+    filters = shape.scaled(scale)
+    if filters.grid > 2 * rough.grid or filters.total_variation(2 * samples) > error:
         raise NumericalError(
             "the lattice moved while the noise was scaled: choose a slightly different promise"
         )
-    if (
-        max(map(abs, request.limits)) / found.input_grid * sum(map(abs, found.signal))
-        >= LARGEST_STEPS
-    ):
-        raise ParameterError(
-            f"limits must be closer to the noise of {found.white:.3g} kW. Got {request.limits}."
+    _check_limits(request, filters)
+    reached = mean_shift
+    if purpose == "spectrum":
+        reached = _largest_shift(filters.scaled(1 - 2.0**-40), rounded)
+    if purpose == "billing":
+        registers = registers_beside(request.sample_period, rounded, mean_shift)
+    else:
+        registers = tuple(
+            replace(register, noise_sd=scale * register.noise_sd)
+            for register in registers
         )
     return StreamDesign(
         purpose=purpose,
         sample_period=request.sample_period,
         epsilon=promise.epsilon,
         delta=promise.delta,
-        hidden=hidden,
-        filter=found,
+        hidden=request.hidden,
+        filter=filters,
         mean_shift=min(reached, mean_shift),
         sampler_error=error,
         sample_limit=samples,
-        registers=_registers(request.sample_period, rounded, mean_shift)
-        if purpose == "billing"
-        else tuple(
-            replace(register, noise_sd=scale * register.noise_sd)
-            for register in registers
-        ),
+        registers=registers,
         limits=request.limits,
         substitute=request.substitute,
         spectrum_mean_shift=spectrum_mean_shift,
     )
+
+
+def _shape_for(
+    request: StreamRequest,
+    registers: tuple[RegisterDesign, ...],
+    private_psd: ArrayLike | None,
+) -> StreamFilter:
+    """Filters of the purpose, not scaled yet."""
+    hidden = request.hidden
+    if request.purpose == "registers":
+        return register_lattice(registers)
+    if request.purpose == "energy":
+        balance = request.balance or filter_shapes.balance(
+            request.sample_period, hidden.samples
+        )
+        return filter_shapes.energy_shape(hidden.samples, hidden.size, *balance)
+    if request.purpose == "spectrum":
+        if private_psd is None:
+            raise ParameterError(
+                'history must be given for purpose "spectrum": a release of PrivateSpectrum.'
+            )
+        return filter_shapes.spectrum_shape(
+            private_psd, request.sample_period, *request.reduction
+        )
+    return StreamFilter(white=1.0)
+
+
+def _check_limits(request: StreamRequest, filters: StreamFilter) -> None:
+    """Refuse limits so wide that a sum of readings is no whole number of steps."""
+    steps = max(map(abs, request.limits)) / filters.input_grid
+    if steps * sum(map(abs, filters.signal)) >= LARGEST_STEPS:
+        raise ParameterError(
+            f"limits must be closer to the noise of {filters.white:.3g} kW. Got {request.limits}."
+        )
 
 
 def check_hides(design: StreamDesign) -> None:
@@ -370,8 +288,8 @@ def check_hides(design: StreamDesign) -> None:
             for register in design.registers
         )
     else:
-        squared = _registers_shift(design.registers, hidden) ** 2
-        lattice = _register_lattice(design.registers)
+        squared = registers_shift(design.registers, hidden) ** 2
+        lattice = register_lattice(design.registers)
         drawn = design.filter
         if not np.allclose(
             (drawn.white, drawn.direct),
@@ -431,79 +349,21 @@ def stream_sampler_error(shape: StreamFilter, samples: int) -> float:
     return 1.5 * shape.total_variation(2 * samples)
 
 
-@lru_cache
-def billing_shares() -> dict[str, float]:
-    """How design C divides the promise, all weights public: the noise that minimises the weighted energy errors.
-
-    An event of T readings of size a moves the stream by a sqrt(T) and every register by a T at most; the stream's error
-    over T readings is sqrt(T) of its noise. So T and a cancel, and the shares are the same for every promise.
-    """
-    names = ("stream", *BILLED)
-    weights = np.array([EVENT_WEIGHT] + [1.0] * len(BILLED))
-    scales = calibration.noise_scales(1.0, weights, np.ones(len(names)))
-    return dict(zip(names, (1 / scales**2).tolist()))
-
-
-def _registers(
-    sample_period: float, hidden: HiddenChange, mean_shift: float
-) -> tuple[RegisterDesign, ...]:
-    """Design C: a register moves by at most samples * size, however the event lies across its windows."""
-    made = []
-    for name, (window, _) in register_tree.chosen_windows(
-        BILLED, REGISTER_HOURS, sample_period
-    ).items():
-        sd = (
-            hidden.samples
-            * hidden.size
-            / (mean_shift * math.sqrt(billing_shares()[name]))
-            * NUMERICAL_MARGIN
+def for_purpose(own: StreamDesign, purpose: str) -> StreamDesign | None:
+    """The same promise for another purpose, None where that needs more or is refused."""
+    if purpose == "spectrum":
+        return None
+    try:
+        return design_stream(
+            StreamRequest(
+                purpose=purpose,
+                sample_period=own.sample_period,
+                promise=Promise(own.epsilon, own.delta),
+                hidden=own.hidden,
+                sample_limit=own.sample_limit,
+                limits=own.limits,
+                substitute=own.substitute,
+            )
         )
-        made.append(RegisterDesign(name=name, samples=window, noise_sd=sd))
-    return tuple(made)
-
-
-def _registers_alone(request: StreamRequest) -> tuple[RegisterDesign, ...]:
-    """Nested registers up to a factor; a ball is widest along the longest window, so there all levels are alike."""
-    chosen = register_tree.chosen_windows(
-        request.registers, REGISTER_HOURS, request.sample_period
-    )
-    windows, weights = zip(*chosen.values())
-    length = request.hidden.samples
-    if length:
-        levels = register_tree.levels_for(length, windows, weights)
-    else:
-        levels = np.ones(len(windows))
-    return tuple(
-        RegisterDesign(name=name, samples=window, noise_sd=math.sqrt(level * window))
-        for name, window, level in zip(chosen, windows, levels.tolist())
-    )
-
-
-def _register_lattice(registers: Sequence[RegisterDesign]) -> StreamFilter:
-    """What the shortest windows' noise is drawn with: white on the lattice, the rest in floating point."""
-    shortest = registers[0]
-    longest = registers[-1]
-    white = (
-        filter_shapes.WHITE_PART
-        * longest.noise_sd**2
-        * shortest.samples
-        / longest.samples
-    )
-    return StreamFilter(
-        white=math.sqrt(white), direct=math.sqrt(shortest.noise_sd**2 - white)
-    )
-
-
-def _registers_shift(
-    registers: Sequence[RegisterDesign], hidden: HiddenChange
-) -> float:
-    """D of registers alone: exact for events and balls."""
-    windows = [register.samples for register in registers]
-    levels = np.array(
-        [register.noise_sd**2 / register.samples for register in registers]
-    )
-    most = register_tree.largest_square(hidden.samples, windows, levels)
-    if not hidden.is_event:
-        most = float(1 / levels.min())
-        hidden = replace(hidden, size=hidden.l2_ball)
-    return hidden.size * math.sqrt(most) * NUMERICAL_MARGIN
+    except (ParameterError, NumericalError):
+        return None

@@ -28,6 +28,16 @@ def released_spectrum(history: Any, spectrum: PrivateSpectrum | None) -> Release
     return spectrum.release(history)
 
 
+def refuse_spectrum(
+    purpose: str, history: Any, spectrum: PrivateSpectrum | None
+) -> None:
+    """Refuse a past, or a spectrum to release, for a purpose that looks at neither."""
+    if history is not None or spectrum is not None:
+        raise ParameterError(
+            f'history and spectrum are for purpose "spectrum" only. Got purpose {purpose!r}.'
+        )
+
+
 def shift_of(certificate: Certificate) -> float:
     """The mean shift that the release of the spectrum cost."""
     energy = certificate.charge.mean_shift_energy

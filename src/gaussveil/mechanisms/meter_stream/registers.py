@@ -14,7 +14,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from gaussveil.mechanisms.meter_stream.design import RegisterDesign, StreamDesign
+from gaussveil.mechanisms.meter_stream.design import StreamDesign
+from gaussveil.mechanisms.meter_stream.register_design import RegisterDesign
 from gaussveil.mechanisms.meter_stream.register_tree import bridge
 from gaussveil.noise import DiscreteGaussian, Generator
 from gaussveil.noise.gaussian import LATTICE_VARIANCE

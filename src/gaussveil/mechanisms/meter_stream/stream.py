@@ -27,28 +27,29 @@ from gaussveil.containers import library_of, like, readings_array
 from gaussveil.errors import (
     AssumptionError,
     FormatError,
-    NumericalError,
     ParameterError,
 )
 from gaussveil.mechanisms.meter_stream.continued import WARNING, Continued
 from gaussveil.mechanisms.meter_stream.design import (
-    ALONE,
     HOURS_PER_YEAR,
-    PURPOSES,
     YEARS,
-    HiddenChange,
     StreamDesign,
-    StreamRequest,
     check_hides,
     design_stream,
+    for_purpose,
 )
 from gaussveil.mechanisms.meter_stream.figures import StreamPlan, figures
 from gaussveil.mechanisms.meter_stream.filter_shapes import REDUCTION
-from gaussveil.mechanisms.meter_stream.history import released_spectrum, shift_of
+from gaussveil.mechanisms.meter_stream.history import (
+    refuse_spectrum,
+    released_spectrum,
+    shift_of,
+)
 from gaussveil.mechanisms.meter_stream.record import (
     check_paid,
     design_from_dict,
     design_to_dict,
+    learnt_and_paid,
     stream_plan,
 )
 from gaussveil.mechanisms.meter_stream.registers import (
@@ -56,11 +57,17 @@ from gaussveil.mechanisms.meter_stream.registers import (
     RegisterBank,
     register_bank,
 )
+from gaussveil.mechanisms.meter_stream.request import (
+    ALONE,
+    PURPOSES,
+    HiddenChange,
+    StreamRequest,
+)
 from gaussveil.mechanisms.release_path import Promise, check_generator
 from gaussveil.mechanisms.source_rows import ordered_vector
 from gaussveil.mechanisms.spectral import PrivateSpectrum
 from gaussveil.noise import Generator
-from gaussveil.noise.stream_filter import FilterBank, to_steps
+from gaussveil.noise.filter_bank import FilterBank, to_steps
 from gaussveil.timeseries import NoisySum
 from gaussveil.timeseries.clock import hours
 from gaussveil.typing import Floats, Integers
@@ -168,24 +175,15 @@ class MeterStream(Continued):
             reduction=reduction,
             registers=registers,
         )
-        if purpose == "spectrum":
-            released = released_spectrum(history, spectrum)
-        else:
-            released = None
-        if released is None and (history is not None or spectrum is not None):
-            raise ParameterError(
-                f'history and spectrum are for purpose "spectrum" only. Got purpose {purpose!r}.'
-            )
-        learnt = (
-            () if released is None else (released.value, shift_of(released.certificate))
-        )
-        found = design_stream(request, *learnt)
-        if released is None:
-            certificate = None
-        else:
-            certificate = released.certificate
+        if purpose != "spectrum":
+            refuse_spectrum(purpose, history, spectrum)
+            designed = design_stream(request)
+            return cls(design=designed, account=account, generator=generator)
+        released = released_spectrum(history, spectrum)
+        certificate = released.certificate
+        designed = design_stream(request, released.value, shift_of(certificate))
         return cls(
-            design=found, account=account, generator=generator, spectrum=certificate
+            design=designed, account=account, generator=generator, spectrum=certificate
         )
 
     def plan(
@@ -197,16 +195,12 @@ class MeterStream(Continued):
         for monthly energy: to within a tenth. `compared` holds the same for every purpose that this promise allows.
         """
         own = self.design_
-        alike = [
-            own if purpose == own.purpose else _alike(own, purpose)
-            for purpose in PURPOSES
-        ]
-        found = {
-            d.purpose: figures(d, typical_kw, repeated_events)
-            for d in alike
-            if d is not None
-        }
-        return replace(found[own.purpose], compared=tuple(found.values()))
+        plans = {}
+        for purpose in PURPOSES:
+            design = own if purpose == own.purpose else for_purpose(own, purpose)
+            if design is not None:
+                plans[purpose] = figures(design, typical_kw, repeated_events)
+        return replace(plans[own.purpose], compared=tuple(plans.values()))
 
     def open(self) -> Certificate:
         """Debit and certify, then draw the filters' first state; the first `push` does it if nobody did."""
@@ -361,14 +355,7 @@ class MeterStream(Continued):
         try:
             if record["format"] != FORMAT or record["version"] != VERSION:
                 raise FormatError(f"{name} is not a meter stream of version {VERSION}")
-            if record["spectrum"] is None:
-                spectrum = None
-            else:
-                spectrum = Certificate.from_dict(record["spectrum"])
-            if record["account"] is None:
-                account = None
-            else:
-                account = Account(*record["account"])
+            spectrum, account = learnt_and_paid(record)
             design = design_from_dict(record["design"])
             check_hides(design)
             made = cls(
@@ -377,26 +364,25 @@ class MeterStream(Continued):
             made._index = int(record["index"])
             made.outputs = list(map(float, record.get("outputs", [])))
             if record["open"] is not None:
-                bank = made._prepare()
-                made.certificate_ = Certificate.from_dict(record["open"]["certificate"])
-                check_paid(made.design_, made.certificate_, cls.mechanism)
-                bank.states[:, 0] = record["open"]["states"]
-                bank.past[:, 0] = record["open"]["past"]
-                made._registers.sums = [
-                    None if one is None else int(one) for one in record["open"]["sums"]
-                ]
-                made._registers.remainders = list(
-                    map(float, record["open"].get("remainders", []))
-                )
+                made._go_on(record["open"])
             return made
-        except (
-            FormatError
-        ):  # says itself what is wrong, and quotes nothing of the state
-            raise
+        except FormatError:
+            raise  # says itself what is wrong, and quotes nothing of the state
         except (ValueError, KeyError, TypeError) as error:
             raise FormatError(
                 f"the meter stream {name} cannot be read: {type(error).__name__}"
             ) from error
+
+    def _go_on(self, state: Mapping[str, Any]) -> None:
+        """Take up the certificate and the state of a stream that was open."""
+        bank = self._prepare()
+        self.certificate_ = Certificate.from_dict(state["certificate"])
+        check_paid(self.design_, self.certificate_, self.mechanism)
+        bank.states[:, 0] = state["states"]
+        bank.past[:, 0] = state["past"]
+        sums = (None if total is None else int(total) for total in state["sums"])
+        self._registers.sums = list(sums)
+        self._registers.remainders = list(map(float, state.get("remainders", [])))
 
     def __sklearn_clone__(self) -> MeterStream:
         return self.__reduce__()[0]()
@@ -409,23 +395,3 @@ class MeterStream(Continued):
             "generator": self.generator,
         }
         return partial(type(self), spectrum=self.spectrum_, **given), ()
-
-
-def _alike(own: StreamDesign, purpose: str) -> StreamDesign | None:
-    """The same promise for another purpose, None where that needs more or is refused."""
-    if purpose == "spectrum":
-        return None
-    try:
-        return design_stream(
-            StreamRequest(
-                purpose=purpose,
-                sample_period=own.sample_period,
-                promise=Promise(own.epsilon, own.delta),
-                hidden=own.hidden,
-                sample_limit=own.sample_limit,
-                limits=own.limits,
-                substitute=own.substitute,
-            )
-        )
-    except (ParameterError, NumericalError):
-        return None

@@ -20,8 +20,9 @@ from gaussveil.mechanisms.noisy_sums import noise_design
 from gaussveil.mechanisms.regression.bounded import Draws
 from gaussveil.mechanisms.regression.rows import WeightedRows
 from gaussveil.statistics import ExactSum, FixedPoint
+from gaussveil.statistics.cell_reader import CellReader
 from gaussveil.statistics.fixed_point import column_norms
-from gaussveil.statistics.unit_cells import ROW_BITS, CellReader, UnitCells, UnitTotals
+from gaussveil.statistics.unit_cells import ROW_BITS, UnitCells, UnitTotals
 from gaussveil.typing import Floats, Integers
 
 FRACTIONS = tuple(

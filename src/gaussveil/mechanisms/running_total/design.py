@@ -28,13 +28,11 @@ from gaussveil.accounting.canonical import canonical_json, decoded
 from gaussveil.accounting.matrix_mechanism import MatrixMechanism
 from gaussveil.accounting.strategies import BLT
 from gaussveil.errors import FormatError, NumericalError, ParameterError
-from gaussveil.mechanisms.meter_stream.design import (
-    SIZES,
-    fine_enough,
-    stream_sampler_error,
-)
+from gaussveil.mechanisms.meter_stream.design import fine_enough, stream_sampler_error
+from gaussveil.mechanisms.meter_stream.request import SIZES
 from gaussveil.mechanisms.release_path import Plan, Promise
-from gaussveil.noise.stream_filter import LARGEST_STEPS, StreamFilter
+from gaussveil.noise.filter_bank import LARGEST_STEPS
+from gaussveil.noise.stream_filter import StreamFilter
 from gaussveil.spectrum import GaussianPair
 from gaussveil.typing import Floats
 

@@ -16,7 +16,7 @@ from gaussveil.accounting.buffered_toeplitz import BITS
 from gaussveil.errors import FormatError
 from gaussveil.mechanisms.running_total.design import TotalDesign
 from gaussveil.noise import Generator
-from gaussveil.noise.stream_filter import FilterBank
+from gaussveil.noise.filter_bank import FilterBank
 
 FRACTION = 64  # bits of a buffer below the lattice: for a million readings its error is 2^-44 of a step
 HALF_DECAY = 1 << (BITS - 1)

@@ -45,7 +45,7 @@ from gaussveil.mechanisms.running_total.history import (
 )
 from gaussveil.mechanisms.running_total.noise import TotalNoise
 from gaussveil.noise import Generator
-from gaussveil.noise.stream_filter import to_steps
+from gaussveil.noise.filter_bank import to_steps
 from gaussveil.timeseries.clock import hours
 from gaussveil.typing import Floats
 

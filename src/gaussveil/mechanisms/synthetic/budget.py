@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gaussveil.mechanisms.noisy_sums import SAMPLER_RESERVE
 from gaussveil.typing import Floats
 
 SHORT_RANGE = 48  # whole numbers of a range in which each is a cell
@@ -81,3 +82,13 @@ def cell_shares(records: float, deviation: float) -> Floats:
     )
     tail = 0.5 ** np.arange(1, min(halves, 8) + 1) / count
     return np.sort(np.concatenate([shares, tail, 1 - tail]))
+
+
+def sampler_error(classes: int, columns: int) -> float:
+    """Total variation of all draws: a bound that no release changes."""
+    cells = columns * (
+        3 * FIRST_CELLS_MOST
+        + classes * (2 * MOST_CELLS + MOST_VALUES + FIRST_CELLS_MOST)
+    )
+    moments = classes * (16 + 1 + columns + 4 * (2 + 2 * columns + columns**2))
+    return SAMPLER_RESERVE * (cells + moments + classes)

@@ -18,10 +18,8 @@ import pyarrow as pa
 from gaussveil.mechanisms.mixture.budget import centre_scales
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
 from gaussveil.mechanisms.mixture.stages import Surroundings, for_stages, run_stages
-from gaussveil.mechanisms.noisy_sums import SAMPLER_RESERVE, noise_design
+from gaussveil.mechanisms.noisy_sums import noise_design
 from gaussveil.mechanisms.synthetic.budget import (
-    FIRST_CELLS_MOST,
-    MOST_CELLS,
     MOST_CLASSES,
     MOST_VALUES,
     ROUNDS,
@@ -61,16 +59,6 @@ from gaussveil.typing import Floats, Integers
 GRAIN_DEVIATIONS = 3.0  # of its noise that numbers finer than a grain may be
 KNOWN_MEAN = 1e-6  # variance of a mean score, which the marginals make zero
 SCORE_REACH = 4.0  # deviations, per column, within which scores lie
-
-
-def sampler_error(classes: int, columns: int) -> float:
-    """Total variation of all draws: a bound that no release changes."""
-    cells = columns * (
-        3 * FIRST_CELLS_MOST
-        + classes * (2 * MOST_CELLS + MOST_VALUES + FIRST_CELLS_MOST)
-    )
-    moments = classes * (16 + 1 + columns + 4 * (2 + 2 * columns + columns**2))
-    return SAMPLER_RESERVE * (cells + moments + classes)
 
 
 class SyntheticDraws:

@@ -30,8 +30,8 @@ from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.mixture.stages import STAGES_RESERVE, for_stages
 from gaussveil.mechanisms.noisy_sums import ROUNDING_SHIFT, SAMPLER_RESERVE
 from gaussveil.mechanisms.release_path import Mechanism, Plan
-from gaussveil.mechanisms.synthetic.budget import Shares
-from gaussveil.mechanisms.synthetic.draws import SyntheticDraws, sampler_error
+from gaussveil.mechanisms.synthetic.budget import Shares, sampler_error
+from gaussveil.mechanisms.synthetic.draws import SyntheticDraws
 from gaussveil.mechanisms.synthetic.foreseen import foreseen, require_enough
 from gaussveil.mechanisms.synthetic.records import TableRecords, read_table
 from gaussveil.mechanisms.synthetic.replays import replayed_errors

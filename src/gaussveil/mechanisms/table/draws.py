@@ -22,16 +22,12 @@ from gaussveil.mechanisms.table.radii import quantile_of_norms
 from gaussveil.noise import Generator
 from gaussveil.postprocessing.intervals import Interval, Variances
 from gaussveil.statistics import ExactSum, Source
+from gaussveil.statistics.cell_reader import CellReader
 from gaussveil.statistics.fixed_point import carry, scaled
-from gaussveil.statistics.keys import Bins, Key, Thresholds
+from gaussveil.statistics.key import Key
+from gaussveil.statistics.keys import Bins, Thresholds
 from gaussveil.statistics.statistic import State
-from gaussveil.statistics.unit_cells import (
-    BIN_BITS,
-    ROW_BITS,
-    CellReader,
-    UnitCells,
-    UnitTotals,
-)
+from gaussveil.statistics.unit_cells import BIN_BITS, ROW_BITS, UnitCells, UnitTotals
 from gaussveil.typing import Floats, Integers
 
 LARGEST_KEY_COUNT = 2**40

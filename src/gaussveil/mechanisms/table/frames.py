@@ -11,7 +11,7 @@ import pyarrow as pa
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.postprocessing.intervals import Interval
-from gaussveil.statistics.keys import Key
+from gaussveil.statistics.key import Key
 
 
 def answers_frame(

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gaussveil.accounting.composition import Composition, sampler_delta
+from gaussveil.accounting.composition import Composition
+from gaussveil.accounting.directed import sampler_delta
 from gaussveil.calibration import mean_shift_for
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.release_path import Promise

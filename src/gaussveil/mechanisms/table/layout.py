@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gaussveil.statistics.keys import ClockPart, Dates, Discovered, Key
+from gaussveil.statistics.clock_keys import ClockPart, Dates
+from gaussveil.statistics.key import Key
+from gaussveil.statistics.keys import Discovered
 from gaussveil.typing import Floats, Integers
 
 HARMONICS = 3  # of a clock of twelve or more

@@ -22,7 +22,8 @@ from gaussveil.mechanisms.table.means import PLACES_DIFFER, ProfileDraw
 from gaussveil.mechanisms.table.radii import Clipping, Lost, NormLaw, farthest_seen
 from gaussveil.postprocessing.intervals import Variances
 from gaussveil.statistics import ExactSum, FixedPoint, Source
-from gaussveil.statistics.unit_cells import CellReader, UnitCells
+from gaussveil.statistics.cell_reader import CellReader
+from gaussveil.statistics.unit_cells import UnitCells
 from gaussveil.typing import Floats
 
 # Of the squared loss: where groups stand for themselves, and of curves over moments.

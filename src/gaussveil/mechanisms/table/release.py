@@ -13,9 +13,8 @@ shifts fixed beforehand, whose squares add up to t^2.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,201 +25,28 @@ from gaussveil.accounting import Adjacency, Release
 from gaussveil.containers import library_of
 from gaussveil.errors import SchemaError
 from gaussveil.mechanisms.progress import shown_progress
-from gaussveil.mechanisms.release_path import Mechanism, Plan, Promise
-from gaussveil.mechanisms.table.answers import Count, Mean, Sum, TableAnswer, Variance
+from gaussveil.mechanisms.release_path import Mechanism
+from gaussveil.mechanisms.table.answers import TableAnswer
 from gaussveil.mechanisms.table.beside import chosen_beside
 from gaussveil.mechanisms.table.draws import TableDraws
 from gaussveil.mechanisms.table.estimates import Estimates
 from gaussveil.mechanisms.table.frames import answers_frame
-from gaussveil.mechanisms.table.laws import LAWS, Law, candidates, compared, draws_of
+from gaussveil.mechanisms.table.laws import LAWS, candidates, draws_of
 from gaussveil.mechanisms.table.noise import TableNoise
 from gaussveil.mechanisms.table.nominal import as_planned, expected, nominal_deviations
-from gaussveil.mechanisms.table.profile import learnt, nominal_noise, stage_shares
+from gaussveil.mechanisms.table.plan import TablePlan
+from gaussveil.mechanisms.table.profile import learnt, stage_shares
 from gaussveil.mechanisms.table.rehearsal import rehearsals
 from gaussveil.mechanisms.table.request import Request
-from gaussveil.mechanisms.table.useful import usefulness
-from gaussveil.mechanisms.usefulness import Useful
 from gaussveil.postprocessing.intervals import Interval
 from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import require_columns
-from gaussveil.statistics.keys import Discovered, Key, Listed
-from gaussveil.statistics.unit_cells import CellReader, require_unit
+from gaussveil.statistics.cell_reader import CellReader, require_unit
+from gaussveil.statistics.key import Key
+from gaussveil.statistics.keys import Discovered
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-# units over the noise of a histogram that finds a bound hardly ever wrong
-TRUSTED_NORM = 8
-TRUSTED_RANGE = 12
-TRUSTED = "norm of rough", "norm of smooth", "norm of rest"
-MOST_SHOWN = 12  # answers in the text of a plan
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TablePlan(Plan):
-    """Everything about a request that does not depend on the data."""
-
-    noise: TableNoise
-    planned: Mapping[str, TableNoise]
-    """The noise of every law that was asked for and can answer the request."""
-    promise: Promise
-
-    @property
-    def law(self) -> str:
-        """The law of the noise: "gaussian", or "laplace", which needs no delta."""
-        return self.noise.law
-
-    def laws(self) -> dict[str, Law]:
-        """The law taken beside the other: error, cost alone, and of ten such releases in one account."""
-        return compared(self.planned, self.law, nominal_deviations, self.promise)
-
-    @property
-    def request(self) -> Request:
-        """What is asked."""
-        return self.noise.request
-
-    def __repr__(self) -> str:
-        wide = ", ".join(
-            f"{name} {sd:.3g}"
-            for name, sd in list(self.deviations().items())[:MOST_SHOWN]
-        )
-        if Count in map(type, self.request.answers):
-            counts = f" (counts: {self.request.counts})"
-        else:
-            counts = ""
-        return f"TablePlan({self.released}{counts}; {self.law} noise, sd at 1000 units a group: {wide})"
-
-    @property
-    def doubts(self) -> list[str]:
-        """What in the lists of keys looks mistyped, in sentences; what no row has is told by no release."""
-        return [
-            words
-            for key in self.request.keys.values()
-            if isinstance(key, Listed)
-            for words in key.doubts
-        ]
-
-    def deviations(self, units: int = 1000) -> dict[str, float]:
-        """Standard deviation of every number, as if every group had this many units in the middle of their ranges.
-
-        Bounds that the release will learn are those of a nominal table, whose values are of size 1: where yours are of
-        another size, multiply by it (by its square for a variance).
-        """
-        return nominal_deviations(self.noise, checks.whole("units", units))
-
-    @property
-    def is_nominal(self) -> bool:
-        """Whether some deviations rest on bounds of a nominal table, because the release will learn them."""
-        return bool(self.request.learning) or any(
-            learnt(one, self.request.layout) for one in self.request.profiles
-        )
-
-    @property
-    def fewest_units(self) -> int:
-        """From how many units on bounds that are learnt can be trusted; 0 where none are."""
-        losses = self.noise.losses
-        request = self.request
-        fewest = [
-            TRUSTED_RANGE * losses[f"range {column}"] ** -0.5
-            for column in request.learnt_ranges
-        ]
-        for place, answer in enumerate(request.profiles):
-            shares = stage_shares(answer, request.layout)
-            norms = [share for name, share in shares.items() if name in TRUSTED]
-            fewest += [
-                TRUSTED_NORM * (losses[f"profile {place}"] * share) ** -0.5
-                for share in norms
-            ]
-        return math.ceil(max(fewest, default=0.0))
-
-    def useful(
-        self, units: int | None = None, *, spread: float | None = None
-    ) -> Useful:
-        """Whether so many units can make the request useful, or from how many on; in words, from public numbers.
-
-        `spread` is the difference between groups that is to be seen; by default a tenth of stated ranges.
-        """
-        return usefulness(self.request, self.deviations, units, spread)
-
-    def layouts(self) -> dict[str, str]:
-        """How means and sums within balls are read, why, and how wide their noise would be, about, read otherwise."""
-        request = self.request
-        found = {}
-        for answer in request.profiles:
-            alone = request.layout.moments == 1
-            layout = request.layout
-            other = replace(
-                request, groups_per_unit=request.cells if alone else 1
-            ).layout
-            if alone:
-                present = 1
-            else:
-                present = layout.moments
-            ratio = nominal_noise(answer, other, present) / nominal_noise(
-                answer, layout, present
-            )
-            if alone:
-                otherwise = f"as one curve (groups_per_unit={request.cells})"
-            else:
-                otherwise = "group by group"
-            words = f"; {otherwise} its noise would be about {ratio:.1f} times as wide"
-            found[answer.name] = f"{layout}{words if request.cells > 1 else ''}"
-        return found
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """Which part of the squared mean shift each draw takes."""
-        total = sum(self.noise.losses.values())
-        return {name: loss / total for name, loss in self.noise.losses.items()}
-
-    @property
-    def costliest(self) -> tuple[str, float]:
-        """The one change that would make the noise smallest, and by which factor."""
-        return min(
-            self.alternatives().items(),
-            key=lambda one: one[1],
-            default=("nothing", 1.0),
-        )
-
-    def alternatives(self, units: int = 1000) -> dict[str, float]:
-        """What other bounds would make of the deviations, as a factor (geometric mean over the answers)."""
-        request = self.request
-        changed: dict[str, Request] = {}
-        if request.rows > 1:
-            changed[f"rows_per_group={request.rows // 2}"] = replace(
-                request, rows=request.rows // 2
-            )
-        if request.touched > 1:
-            half = max(request.touched // 2, 1)
-            changed[f"groups_per_unit={half}"] = replace(request, groups_per_unit=half)
-        for answer in request.answers:
-            between = getattr(answer, "between", None)
-            if (
-                between is not None
-                and isinstance(answer, Mean | Sum | Variance)
-                and answer not in request.learning
-            ):
-                narrow = (between[0], between[0] + (between[1] - between[0]) / 2)
-                others = tuple(
-                    replace(one, between=narrow) if one == answer else one
-                    for one in request.answers
-                )
-                changed[f"{answer.name}: between={narrow}"] = replace(
-                    request, answers=others
-                )
-            if len(request.answers) > 1:
-                rest = tuple(one for one in request.answers if one != answer)
-                changed[f"without {answer.name}"] = replace(request, answers=rest)
-        now = self.deviations(units)
-        found: dict[str, float] = {}
-        for words, other in changed.items():
-            noise = replace(self.noise, request=other)
-            then = nominal_deviations(noise, units)
-            ratios = [
-                sd / now[name] for name, sd in then.items() if now.get(name, 0) > 0
-            ]
-            found |= {words: math.exp(float(np.mean(np.log(ratios))))} if ratios else {}
-        return found
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

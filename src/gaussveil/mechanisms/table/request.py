@@ -25,15 +25,10 @@ from gaussveil.mechanisms.table.answers import (
 )
 from gaussveil.mechanisms.table.layout import Layout
 from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, first_limits
-from gaussveil.statistics.keys import (
-    Bins,
-    Discovered,
-    Key,
-    Listed,
-    Thresholds,
-    value_of,
-)
-from gaussveil.statistics.unit_cells import CellReader, Feature
+from gaussveil.statistics.cell_reader import CellReader
+from gaussveil.statistics.key import Key
+from gaussveil.statistics.keys import Bins, Discovered, Listed, Thresholds, value_of
+from gaussveil.statistics.unit_cells import Feature
 
 Item = TypeVar("Item")
 

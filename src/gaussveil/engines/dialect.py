@@ -1,0 +1,133 @@
+"""A table's form as such: how it is written, what its columns hold, and the words for both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+KINDS = {  # what a column may hold, in words, and in the SQL of the engine that reads cells
+    "text": "VARCHAR",
+    "whole": "BIGINT",
+    "number": "DOUBLE",
+    "truth": "BOOLEAN",
+    "date": "DATE",
+    "time": "TIMESTAMP",
+    "instant": "TIMESTAMPTZ",
+}
+NOTHING = "NULL"  # the kind of a column in which nobody has seen a cell
+_WORDS = {kind: word for word, kind in KINDS.items()} | {NOTHING: "text"}
+_TOLD = 12  # columns
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its name, its SQL type, the form of its times where it is not ISO 8601, and its own missing marks."""
+
+    name: str
+    kind: str
+    form: str | None = None
+    missing: tuple[str, ...] = ()
+
+    @property
+    def word(self) -> str:
+        """What it holds, in the words of a form."""
+        return _WORDS.get(self.kind, self.kind.lower())
+
+    def toml(self) -> object:
+        """As a form says it: the word alone where that is all."""
+        more: dict[str, object]
+        if self.form:
+            more = {"format": self.form}
+        else:
+            more = {}
+        more |= {"missing": list(self.missing)} if self.missing else {}
+        if more:
+            return {"type": self.word, **more}
+        return self.word
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a table is written, what its columns hold, which cells are missing and whose rows these are."""
+
+    separator: str = ","
+    decimal: str = "."
+    encoding: str = "utf-8"
+    above: int = 0  # lines above the names, titles and empty ones
+    comment: str = ""
+    columns: tuple[Column, ...] = ()
+    unclear: tuple[tuple[str, str], ...] = ()  # columns that stay text, and why
+    missing: tuple[str, ...] = ()
+    unit: str | None = None
+    found: tuple[str, ...] = ()
+    """What nobody said: it was found in the first lines, which are private."""
+
+    def identified(self, names: Sequence[str]) -> Dialect:
+        """The same with these columns as text, byte for byte, whatever they seem to hold."""
+        columns = [
+            replace(one, kind="VARCHAR", form=None) if one.name in names else one
+            for one in self.columns
+        ]
+        return replace(self, columns=tuple(columns))
+
+    def words(self) -> str:
+        """What is unusual about it, for people; nothing where it is as programs write it."""
+        words = []
+        if self.separator != ",":
+            words.append(
+                "separated by "
+                + {";": "semicolons", "\t": "tabs"}.get(
+                    self.separator, repr(self.separator)
+                )
+            )
+        if self.decimal != ".":
+            words.append("decimal commas")
+        if self.encoding != "utf-8":
+            words.append(f"letters in {self.encoding}")
+        if self.above:
+            words.append(f"names in line {self.above + 1}")
+        words += [
+            f"{column.name!r} as {column.form}"
+            for column in self.columns
+            if column.form
+        ]
+        for reason in dict.fromkeys(why for _, why in self.unclear):
+            names = ", ".join(repr(name) for name, why in self.unclear if why == reason)
+            words.append(f"{names} as text, since {reason}")
+        return ", ".join(words)
+
+    def all_words(self) -> str:
+        """The whole form in a line, for people: what was chosen for every column."""
+        kinds = [f"{column.name} {column.word}" for column in self.columns[:_TOLD]]
+        if len(self.columns) > _TOLD:
+            more = [f"and {len(self.columns) - _TOLD} columns more"]
+        else:
+            more = []
+        return "; ".join(filter(None, (self.words(), ", ".join(kinds + more))))
+
+    def toml(self) -> dict[str, Any]:
+        """As a form says it; what nobody needs to say is left out."""
+        usual = Dialect()
+        names = (
+            "separator",
+            "decimal",
+            "encoding",
+            "above",
+            "comment",
+            "missing",
+            "unit",
+        )
+        said = {
+            name: getattr(self, name)
+            for name in names
+            if getattr(self, name) != getattr(usual, name)
+        }
+        return {
+            "separator": self.separator,
+            "decimal": self.decimal,
+            "encoding": self.encoding,
+            **said,
+            "missing": list(self.missing),
+            "columns": {column.name: column.toml() for column in self.columns},
+        }
