@@ -51,7 +51,11 @@ def asked_answers(questions: Questions, ranges: Mapping[str, Any]) -> list[Any]:
     ):
         answers += [kind(column, range_of(column)) for column in columns or []]
     for column, ends in _numbers("--share", questions.share):
-        answers.append(offered.Share(column, ends[:2]))
+        if len(ends) < 2:
+            raise ParameterError(
+                f"--share must be COLUMN:LOW,HIGH, as in kw:3,inf. Got one number for {column!r}."
+            )
+        answers.append(offered.Share(column, (ends[0], ends[1])))
     for column, edges in _numbers("--histogram", questions.histogram):
         answers.append(offered.Histogram(column, edges))
     for column, edges in _numbers("--cdf", questions.cdf):
