@@ -1,5 +1,7 @@
 """OpenDP's side of bench_table.py, in an environment of its own: `python opendp_answers.py TABLE ROWS_PER_CELL...`.
 
+Of bench_table_laws.py: `python opendp_answers.py --cells '[[rows, groups], ...]' LARGEST`, counts and sums by 8 zones.
+
 Each workload is asked as OpenDP's documentation shows: identifier, truncation per group, keys, aggregates. Printed is
 the standard deviation that OpenDP itself states for each noise (`summarize`), the better of its (epsilon, delta) and of
 zero-concentrated privacy converted to the same (epsilon, delta); of quantiles the law and scale of the noise on scores.
@@ -55,13 +57,15 @@ def query(table: pl.LazyFrame, loss: Any) -> Any:
     ).query()
 
 
-def deviations(table: pl.LazyFrame, keys: dict[str, list[int]], rows: int, aggregates: list[Any]) -> list[float]:
+def deviations(
+    table: pl.LazyFrame, keys: dict[str, list[int]], rows: int, aggregates: list[Any], most_groups: int | None = None
+) -> list[float]:
     """Standard deviation of each aggregate's noise."""
     names = list(keys)
     listed = pl.LazyFrame({"__": [0]})
     for name, values in keys.items():
         listed = listed.join(pl.LazyFrame({name: pl.Series(values, dtype=pl.Int32)}), how="cross")
-    groups = math.prod(map(len, keys.values()))
+    groups = most_groups or math.prod(map(len, keys.values()))
     found = []
     table = table.head(10)  # what is stated does not depend on the rows
     for loss in LOSSES:
@@ -113,5 +117,24 @@ def main(path: str, per_hour: int, per_day_hour: int, per_day: int) -> None:
     print(json.dumps(answer))
 
 
-if __name__ == "__main__":
+def cells(asked: list[tuple[int, int]], largest: float) -> None:
+    """Counts and sums by eight zones, each alone and both together, for so many rows and groups of a unit."""
+    zones = pl.Series(range(8), dtype=pl.Int32)
+    table = pl.LazyFrame({"home": range(8), "zone": zones, "kw": [1.0] * 8})
+    MOST_ROWS[0] = 10**6
+    count = [dp.len()]
+    total = [pl.col("kw").fill_null(0.0).dp.sum(bounds=(0.0, largest))]
+    found = []
+    for rows, groups in asked:
+        stated = {
+            name: deviations(table, {"zone": list(range(8))}, rows, aggregates, groups)
+            for name, aggregates in (("count", count), ("sum", total), ("both", count + total))
+        }
+        found.append(stated)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__" and sys.argv[1] == "--cells":
+    cells(json.loads(sys.argv[2]), float(sys.argv[3]))
+elif __name__ == "__main__":
     main(sys.argv[1], *map(int, sys.argv[2:]))

@@ -34,6 +34,7 @@ from gaussveil import (
 )
 from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.mechanisms.table import laplace
+from gaussveil.mechanisms.table.draws import whole_rows
 from gaussveil.mechanisms.table.estimates import Estimates
 from gaussveil.mechanisms.table.laws import draws_of
 from gaussveil.noise import SeededGenerator
@@ -91,6 +92,40 @@ def test_a_count_has_the_noise_of_the_geometric_law_and_a_bin_hardly_more() -> N
     assert max(bins.values()) == pytest.approx(math.sqrt(2), rel=1e-4)
 
 
+def test_a_histogram_of_whole_rows_has_the_noise_of_counts() -> None:
+    plain = asked(Histogram("kw", EDGES), by={}).plan()
+    whole = asked(Histogram("kw", EDGES, whole=True), by={}).plan()
+    rate = math.exp(-1.0)
+    assert max(whole.deviations().values()) == pytest.approx(math.sqrt(2 * rate) / (1 - rate), rel=1e-9)
+    assert plain.alternatives()["histogram_kw: whole=True"] == pytest.approx(0.96, abs=0.005)
+    assert "histogram_kw: whole=True" not in whole.alternatives()
+    with pytest.raises(ParameterError, match="whole must be True or False"):
+        Histogram("kw", EDGES, whole=1)  # type: ignore[arg-type]
+    value = asked(Histogram("kw", EDGES, whole=True), by={}, epsilon=50.0).release(people()).value
+    bins = [value[f"histogram_kw {label}"][0].as_py() for label in Histogram("kw", EDGES).bins.values]
+    assert bins == np.histogram(people()["kw"], EDGES)[0].tolist()
+
+
+ROWS_OF_UNITS = st.lists(st.lists(st.integers(0, 50), min_size=3, max_size=3), min_size=1, max_size=5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(bins=ROWS_OF_UNITS, limit=st.integers(1, 9))
+def test_whole_rows_are_shared_by_largest_remainders(bins: list[list[int]], limit: int) -> None:
+    table = np.array(bins)[:, None]
+    rows = np.minimum(table.sum(axis=-1), limit)
+    shared = whole_rows(table, rows)
+    assert np.array_equal(shared.sum(axis=-1), rows)
+    for brought, found, most in zip(table[:, 0].tolist(), shared[:, 0].tolist(), rows[:, 0].tolist()):
+        quotas = [Fraction(one * most, max(sum(brought), 1)) for one in brought]
+        assert all(abs(one - quota) < 1 for one, quota in zip(found, quotas))
+        up = [quota % 1 for one, quota in zip(found, quotas) if one > quota]
+        down = [quota % 1 for one, quota in zip(found, quotas) if one < quota]
+        assert not up or not down or min(up) >= max(down)
+        if sum(brought) <= limit:
+            assert found == brought
+
+
 def test_counts_and_sums_are_as_sure_as_noise_of_half_epsilon_each() -> None:
     # The better of the laws against the plain way: a count and a sum with Laplace noise of half of epsilon each.
     for rows in (1, 2, 4):
@@ -139,7 +174,8 @@ CELLS = st.tuples(
 )
 def test_no_unit_moves_a_draw_by_more_steps_than_are_charged(rows: list[Any], others: list[Any], bounds: Any) -> None:
     answers = [one for one in EVERYTHING if getattr(one, "column", "kw") == "kw"]
-    for given_answers in (answers, [Sum("kw", RANGE), Histogram("kw", EDGES)], [Count()]):
+    whole = Histogram("kw", EDGES, whole=True)
+    for given_answers in (answers, [Sum("kw", RANGE), Histogram("kw", EDGES)], [Count()], [Count(), whole]):
         made = asked(given_answers, law="laplace", rows_per_group=bounds[0], groups_per_unit=bounds[1])
         noise = made.plan().noise
         assert isinstance(noise, laplace.LaplaceNoise)

@@ -70,6 +70,13 @@ def query(
     histogram: Annotated[
         Texts, typer.Option(help="Rows between edges: kw:0,1,2,5.")
     ] = None,
+    whole_rows: Annotated[
+        bool,
+        typer.Option(
+            "--whole-rows",
+            help="Units count in histograms in whole rows, not in parts of rows.",
+        ),
+    ] = False,
     cdf: Annotated[
         Texts, typer.Option(help="Share of rows at or below edges: kw:0,1,2,5.")
     ] = None,
@@ -137,6 +144,7 @@ def query(
     answers = asked_answers(
         Questions(count, total, mean, variance, share, histogram, cdf, quantile),
         parse_ranges(between or []),
+        whole_rows=whole_rows,
     )
     table = offered.TableRelease(
         **asked.promise,

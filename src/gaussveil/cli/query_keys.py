@@ -31,7 +31,9 @@ class Questions:
     quantile: Texts
 
 
-def asked_answers(questions: Questions, ranges: Mapping[str, Any]) -> list[Any]:
+def asked_answers(
+    questions: Questions, ranges: Mapping[str, Any], *, whole_rows: bool = False
+) -> list[Any]:
     """The answers of a request; `ranges` holds that of a column by its name, and that of all others by ""."""
     from gaussveil import mechanisms as offered
 
@@ -57,7 +59,7 @@ def asked_answers(questions: Questions, ranges: Mapping[str, Any]) -> list[Any]:
             )
         answers.append(offered.Share(column, (ends[0], ends[1])))
     for column, edges in _numbers("--histogram", questions.histogram):
-        answers.append(offered.Histogram(column, edges))
+        answers.append(offered.Histogram(column, edges, whole_rows))
     for column, edges in _numbers("--cdf", questions.cdf):
         answers.append(offered.CDF(column, edges))
     for column, levels in _numbers("--quantile", questions.quantile):

@@ -181,7 +181,19 @@ class _OfEdges(TableAnswer):
 
 @dataclass(frozen=True)
 class Histogram(_OfEdges):
-    """Rows per range between public edges, and outside all of them; together the rows of the group."""
+    """Rows per range between public edges, and outside all of them; together the rows of the group.
+
+    With `whole` a unit counts in whole rows: of more than `rows_per_group` so many, shared among its bins as its rows
+    are, by largest remainders. Where units have no more rows than that it changes nothing but the noise: Laplace noise
+    on whole numbers is a little smaller. Where they have more, one row each tells in which bin most of a unit's lie.
+    """
+
+    whole: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.whole, bool):
+            checks.refuse("whole", "True or False", self.whole)
 
     @property
     def bins(self) -> Bins:

@@ -58,6 +58,8 @@ class RowTotals(UnitTotals):
     rows: int
     groups: int
     reader: CellReader
+    whole: tuple[bool, ...] = ()
+    """Of the first histograms, whether units count in them in whole rows."""
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Counts, features, and bins of each histogram."""
@@ -74,15 +76,34 @@ class RowTotals(UnitTotals):
         bounded = cells.bounded(self.rows, self.groups)
         found = {"rows": bounded.rows, "features": np.moveaxis(bounded.features, 0, 1)}
         for k, (bins, kind) in enumerate(zip(bounded.bins, self.reader.bins)):
-            outside = bounded.rows[..., None] * 2**BIN_BITS - bins.sum(
-                axis=-1, keepdims=True
-            )
-            found[f"bins {k}"] = (
-                np.concatenate([bins, outside], axis=-1)
-                if isinstance(kind, Bins)
-                else bins
-            )
+            if k < len(self.whole) and self.whole[k]:
+                all_rows = _with_outside(cells.bins[k], cells.rows)
+                bins = whole_rows(all_rows, bounded.rows) * 2**BIN_BITS
+            elif isinstance(kind, Bins):
+                bins = _with_outside(bins, bounded.rows * 2**BIN_BITS)
+            found[f"bins {k}"] = bins
         return found
+
+
+def _with_outside(bins: Integers, rows: Integers) -> Integers:
+    """The bins and, as one more, the rows outside all of them."""
+    outside = rows[..., None] - bins.sum(axis=-1, keepdims=True)
+    return np.concatenate([bins, outside], axis=-1)
+
+
+def whole_rows(bins: Integers, rows: Integers) -> Integers:
+    """So many rows, shared among bins (last axis) as all rows of a unit are: rounded down, then largest remainders.
+
+    Of equal remainders the first bin has precedence; where a unit has no more rows than these they are its own.
+    """
+    many = np.maximum(bins.sum(axis=-1, keepdims=True), 1)
+    shared, left = np.divmod(bins * rows[..., None], many)
+    missing = rows - shared.sum(axis=-1)
+    order = np.argsort(-left, axis=-1, kind="stable")
+    rank = np.empty_like(order)
+    places = np.broadcast_to(np.arange(order.shape[-1]), order.shape)
+    np.put_along_axis(rank, order, places, axis=-1)
+    return np.asarray(shared + (rank < missing[..., None]))
 
 
 @dataclass(repr=False)  # holds exact sums
@@ -249,7 +270,10 @@ class TableDraws(NoisySums):
         request = self.noise.request
         if limits is not None:
             reader = replace(reader, features=(), bins=limits, present=reader.numbers)
-        totals = RowTotals(request.rows, request.touched, reader)
+        whole: tuple[bool, ...] = ()
+        if limits is None:
+            whole = tuple(one.whole for one in request.histograms)
+        totals = RowTotals(request.rows, request.touched, reader, whole)
         wanted = request.counted or reader.features or reader.bins
         if wanted:
             return self.source.fold_units(reader, totals, [])

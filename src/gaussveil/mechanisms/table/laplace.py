@@ -130,8 +130,10 @@ class LaplaceNoise(TableNoise):
                 )
                 found |= {f"rows {k}": half for k in range(pairs)}
             elif name.startswith("histogram"):
-                bins = request.histograms[int(name.split()[1])].bins.size + 1
-                found[name] = Design.of(moved, touched * bins, epsilon, 2.0**-BIN_BITS)
+                histogram = request.histograms[int(name.split()[1])]
+                bins = histogram.bins.size + 1
+                unit = 1.0 if histogram.whole else 2.0**-BIN_BITS
+                found[name] = Design.of(moved, touched * bins, epsilon, unit)
             else:
                 found[name] = Design.of(
                     moved, touched, epsilon, 1.0 if name == "rows" else 2.0**-ROW_BITS

@@ -11,7 +11,7 @@ import numpy as np
 
 from gaussveil import checks
 from gaussveil.mechanisms.release_path import Plan, Promise
-from gaussveil.mechanisms.table.answers import Count, Mean, Sum, Variance
+from gaussveil.mechanisms.table.answers import Count, Histogram, Mean, Sum, Variance
 from gaussveil.mechanisms.table.laws import Law, compared
 from gaussveil.mechanisms.table.noise import TableNoise
 from gaussveil.mechanisms.table.nominal import nominal_deviations
@@ -184,6 +184,12 @@ class TablePlan(Plan):
                 changed[f"{answer.name}: between={narrow}"] = replace(
                     request, answers=others
                 )
+            if isinstance(answer, Histogram) and not answer.whole:
+                others = tuple(
+                    replace(one, whole=True) if one == answer else one
+                    for one in request.answers
+                )
+                changed[f"{answer.name}: whole=True"] = replace(request, answers=others)
             if len(request.answers) > 1:
                 rest = tuple(one for one in request.answers if one != answer)
                 changed[f"without {answer.name}"] = replace(request, answers=rest)
