@@ -14,6 +14,7 @@ from gaussveil import Mean, Sum, TableRelease, hour_of
 from gaussveil.mechanisms.table.curves import OCTAVES, octave
 from gaussveil.mechanisms.table.draws import Drawn, TableDraws
 from gaussveil.mechanisms.table.estimates import Estimates
+from gaussveil.mechanisms.table.means import ProfileDraw, interval
 from gaussveil.mechanisms.table.profile import centre_of
 from gaussveil.mechanisms.table.radii import Clipping, NormLaw, radii
 from gaussveil.noise import SeededGenerator
@@ -145,3 +146,26 @@ def test_few_units_at_ten_places_have_no_narrow_bands_about_a_number_that_is_far
         far += bool(wrong.any())
         assert np.all((one["mean_x"].low <= truth) & (truth <= one["mean_x"].high) | ~wrong)
     assert far <= 8
+
+
+def test_means_of_few_units_are_told_apart_as_far_as_noise_allows() -> None:
+    """Ten places, whose means differ by .2 about their centres: with little noise as drawn, with much half as wrong."""
+    by = {"zone": range(10), "hour": hour_of("time")}
+    plan = TableRelease(unit="home", epsilon=1.0, delta=1e-6, by=by, answers=Mean("kw", bounds="auto")).plan()
+    layout = plan.request.layout
+    rng = np.random.default_rng(8)
+    truth = np.repeat(rng.normal(0, 0.2, (10, 1)), 24, axis=1)
+    for units, most in ((10_000.0, 1.0001), (25.0, 0.5)):
+        ratios = []
+        for _ in range(DRAWS):
+            smooth = rng.normal(0, 15.0, (10, layout.functions)) @ layout.basis
+            rest = rng.normal(0, 15.0, truth.shape)
+            rest -= rest @ layout.basis.T @ layout.basis
+            counts = np.full(truth.shape, units)
+            drawn = units * truth + smooth + rest
+            draw = ProfileDraw(layout, counts, 0 * truth, drawn, Variances(1.0), 0.0, 15.0**2, 15.0**2)
+            found = interval(Mean("kw", bounds="auto"), draw, False)
+            assert np.all((found.low <= found.value) & (found.value <= found.high))
+            wrong = (found.value - layout.grouped(truth), layout.grouped(drawn / units - truth))
+            ratios.append(math.sqrt(np.mean(wrong[0] ** 2) / np.mean(wrong[1] ** 2)))
+        assert np.mean(ratios) < most, units

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -153,12 +153,38 @@ def _means(draw: ProfileDraw) -> Interval:
     """Only the residuals are divided by a noisy number."""
     noise = np.broadcast_to(draw.residual_variance, draw.residual.shape)
     below = np.full(draw.counts.shape, draw.count_variance)
-    return _grouped(
-        draw,
-        _divided(draw.restored, noise, draw.lost_variance, draw.counts, below).shifted(
-            draw.centre, 1.0
-        ),
-    )
+    found = _divided(draw.restored, noise, draw.lost_variance, draw.counts, below)
+    if draw.layout.places > 1:
+        value = np.clip(_told_apart(draw, found.value), found.low, found.high)
+        found = replace(found, value=value)
+    return _grouped(draw, found.shifted(draw.centre, 1.0))
+
+
+def _told_apart(draw: ProfileDraw, residuals: Floats) -> Floats:
+    """Means' distances from their centres, of which less is kept where noise exceeds what places differ by.
+
+    Level, other smooth coefficients and rest each by themselves; what places differ by is found from all of them, each
+    weighing as it is sure, and taken larger by its deviation. Bands hold what they held.
+    """
+    basis = draw.layout.basis
+    level = residuals @ basis[:1].T @ basis[:1]
+    smooth = residuals @ basis[1:].T @ basis[1:]
+    sure = np.maximum(draw.counts.mean(axis=1), math.sqrt(draw.count_variance))
+    kept = np.zeros(residuals.shape)
+    for part, numbers, variance in (
+        (level, 1, draw.smooth_variance),
+        (smooth, len(basis) - 1, draw.smooth_variance),
+        (residuals - level - smooth, basis.shape[1] - len(basis), draw.rest_variance),
+    ):
+        if not numbers:
+            continue
+        noise = variance / sure**2
+        weights = noise**-2 / np.sum(noise**-2)
+        squares = np.sum(part**2, axis=1) / numbers
+        differ = max(float(weights @ (squares - noise)), 0.0)
+        differ += math.sqrt(2 / numbers * float(weights**2 @ noise**2))
+        kept += part * (differ / (differ + noise))[:, None]
+    return kept
 
 
 def _divided(
