@@ -56,6 +56,7 @@ from gaussveil.spectrum import PrivacyLoss as PrivacyLoss
 from gaussveil.spectrum import compose as compose
 from gaussveil.spectrum.laws.mechanisms import DiscreteGaussian as DiscreteGaussian
 from gaussveil.spectrum.laws.mechanisms import Exponential as Exponential
+from gaussveil.spectrum.laws.pair_law import Pair as Pair
 from gaussveil.spectrum.profiles import ApproximatePoint as ApproximatePoint
 from gaussveil.spectrum.profiles import DiscreteLaplace as DiscreteLaplace
 from gaussveil.spectrum.profiles import Laplace as Laplace

@@ -22,6 +22,11 @@ TRADEOFF_ROUNDING = (
 )  # of a bound of the trade-off, which is below 1 with all of its terms
 HIGHEST = 12.0  # log of the largest mean shift that is looked for
 GRID = np.linspace(0.0, 1.0, 65) ** 2
+SEARCH = (  # shares of a width at which epsilons are tried around the best, and how much narrower it gets
+    (np.linspace(-1.0, 1.0, 5), 0.1),
+    (np.linspace(-1.0, 1.0, 3), 0.05),
+    (np.linspace(-1.0, 1.0, 3), 0.05),
+)
 
 
 class GaussianDP(NamedTuple):
@@ -174,34 +179,52 @@ def _corner(
 
 
 def tradeoff_of(curve: Any, type_one_error: Floats) -> Floats:
-    """f at each error by a search over epsilon in both directions: never above the truth, close below it."""
+    """f at each error by a search over epsilon in both directions: never above the truth, close below it.
+
+    All errors are looked for at once. What is maximised is smooth nearly everywhere, so that parabolas through three
+    epsilons lead to the best one, from its cell of a common grid.
+    """
     levels = np.ravel(type_one_error)
     smallest = 1e-3 * float(np.min(levels, initial=1.0))
     best = np.zeros(levels.size)
     for side, ahead in ((curve, True), (curve.reversed(), False)):
-        grid = max(min(float(side.epsilon(max(smallest, 1e-12))), 700.0), 1e-9) * GRID
+        reach = float(side.epsilon(max(smallest, 1e-12)))
+        grid = max(min(reach, 700.0), 1e-9) * GRID
         deltas = np.asarray(side.delta(grid), dtype=np.float64)
-        for index, level in enumerate(levels):
-            bounds = _bound(grid, deltas, float(level), ahead)
-            points = grid
-            for _ in range(2):
-                place = int(np.argmax(bounds))
-                points = np.linspace(
-                    points[max(place - 1, 0)],
-                    points[min(place + 1, points.size - 1)],
-                    17,
-                )
-                bounds = _bound(
-                    points,
-                    np.asarray(side.delta(points), dtype=np.float64),
-                    float(level),
-                    ahead,
-                )
-            best[index] = max(best[index], float(np.max(bounds)))
+        found = _bound(grid, deltas, levels[:, None], ahead)
+        best = np.maximum(best, found.max(axis=1))
+        place = np.clip(np.argmax(found, axis=1), 1, grid.size - 2)
+        centre = grid[place]
+        width = np.maximum(grid[place + 1] - centre, centre - grid[place - 1])
+        for offsets, narrower in SEARCH:
+            points = np.maximum(centre[:, None] + width[:, None] * offsets, 0.0)
+            shape = points.shape
+            values = np.asarray(side.delta(np.ravel(points)), dtype=np.float64)
+            found = _bound(points, np.reshape(values, shape), levels[:, None], ahead)
+            best = np.maximum(best, found.max(axis=1))
+            centre = _vertex(points, found)
+            width = width * narrower
     return np.reshape(np.clip(best, 0.0, 1.0 - levels), np.shape(type_one_error))
 
 
-def _bound(epsilon: Floats, delta: Floats, level: float, ahead: bool) -> Floats:
+def _vertex(points: Floats, found: Floats) -> Floats:
+    """Where the parabola through the best point and its neighbours is highest; the best point where there is none."""
+    rows = np.arange(points.shape[0])
+    place = np.clip(np.argmax(found, axis=1), 1, points.shape[1] - 2)
+    left, middle, right = (found[rows, place + move] for move in (-1, 0, 1))
+    x = points[rows, place]
+    before = x - points[rows, place - 1]
+    after = points[rows, place + 1] - x
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rise = (middle - left) / before
+        fall = (middle - right) / after
+        move = 0.5 * (rise * after - fall * before) / (rise + fall)
+    inside = np.isfinite(move) & (move > -before) & (move < after)
+    top = points[rows, np.argmax(found, axis=1)]
+    return np.asarray(np.where(inside, x + move, top))
+
+
+def _bound(epsilon: Floats, delta: Floats, level: Floats, ahead: bool) -> Floats:
     """1 - delta(epsilon) - e^epsilon level, or the same at -epsilon from the other direction's delta."""
     weight = np.exp(epsilon)
     return (

@@ -30,6 +30,7 @@ _HOMES = (  # modules that define stored profiles; they are loaded where a name 
     "renyi_bounds",
     "envelope",
     "laws.mechanisms",
+    "laws.pair_law",
     "subsampled.allocation",
     "subsampled.bins",
     "subsampled.fixed_size",

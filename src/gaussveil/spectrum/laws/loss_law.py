@@ -36,6 +36,7 @@ class LossLaw(NamedTuple):
     masses: Floats
     pieces: Floats  # rows: middle, half, tilt, weight
     log_finite: float
+    uneven: int = 0  # atoms that are not known to be at equal distances
 
     @staticmethod
     def of(law: BallLaw) -> LossLaw:
@@ -51,6 +52,7 @@ class LossLaw(NamedTuple):
                 np.array([float(mass / finite) for mass in law.masses]),
                 np.array(columns).reshape(-1, 4).T,
                 float(finite.log()),
+                0 if law.spacing is not None else len(law.losses),
             )
 
     @property

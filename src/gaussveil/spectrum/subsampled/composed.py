@@ -74,7 +74,8 @@ def exact_curve(factors: Factors) -> PrivacyCurve | None:
         factors.steps, gaussian, [(law.finite, count) for law, count in factors.laws]
     )
     certain = all(
-        law.infinity == law.reversed().infinity == 0.0 for law, _ in factors.laws
+        law.infinity == law.reversed().infinity == law.rounded_by == 0.0
+        for law, _ in factors.laws
     )
     if certain:
         return finite

@@ -140,42 +140,51 @@ class Nodes(NamedTuple):
 
     def log_delta(self, epsilon: float) -> tuple[float, float, float]:
         """log delta, its slope in epsilon, and a bound on its error (infinite where nothing settled)."""
-        exponent = self.cumulant - self.order * epsilon
-        terms = (
-            np.log(self.weight) + exponent - np.log(self.order) - np.log1p(self.order)
+        value, slope, error = self.log_deltas(np.array([epsilon]))
+        return float(value[0]), float(slope[0]), float(error[0])
+
+    @np.errstate(all="ignore")
+    def log_deltas(self, levels: Floats) -> tuple[Floats, Floats, Floats]:
+        """The same at many epsilons."""
+        exponent = self.cumulant - np.multiply.outer(levels, self.order)
+        terms = exponent + (
+            np.log(self.weight) - np.log(self.order) - np.log1p(self.order)
         )
         missing = self.order[0].real < 0.0  # then the sum is delta - 1
-        peak = float(terms.real.max())
-        values = np.exp(terms - peak)
+        peak = terms.real.max(axis=1)
+        values = np.exp(terms - peak[:, None])
         if missing:
             sign = -1.0
         else:
             sign = 1.0
-        fine = sign * float(values.real.sum())
-        coarse = sign * 2.0 * float(values[::2].real.sum())
-        if not (math.isfinite(peak) and fine > 0.0):
-            return math.nan, math.nan, math.inf
+        fine = sign * values.real.sum(axis=1)
+        coarse = sign * 2.0 * values[:, ::2].real.sum(axis=1)
         size = np.abs(values)
-        apart = abs(fine - coarse) / fine
-        settled = apart <= NODES_AGREE and size[-1] <= 1e-11 * fine
+        apart = np.abs(fine - coarse) / fine
+        settled = (apart <= NODES_AGREE) & (size[:, -1] <= 1e-11 * fine)
         exact = UNIT_ROUNDOFF * (16.0 + 4.0 * np.abs(exponent))
-        beyond = float(size[-1]) * size.size  # it falls at least as e^-u there
+        beyond = size[:, -1] * size.shape[1]  # it falls at least as e^-u there
         error = (
-            (float(size @ (self.rounding + exact)) + beyond) / fine
+            ((size * (self.rounding + exact)).sum(axis=1) + beyond) / fine
             + apart**1.5
             + RESOLVED
         )
-        slope = -sign * float((values * self.order).real.sum()) / fine
-        value = peak + math.log(fine)
+        slope = -sign * (values * self.order).real.sum(axis=1) / fine
+        value = peak + np.log(fine)
         if missing:
-            rest = -math.expm1(value)
-            value = math.log(max(rest, 1e-300))
+            rest = -np.expm1(value)
+            value = np.log(np.maximum(rest, 1e-300))
             slope = -slope * (1.0 - rest) / rest
             error = error * (1.0 - rest) / rest
-        error += self.left_out * math.exp(min(-value, 700.0)) + 4.0 * UNIT_ROUNDOFF * (
-            1.0 + abs(peak) + abs(value)
+        error += self.left_out * np.exp(np.minimum(-value, 700.0))
+        error += 4.0 * UNIT_ROUNDOFF * (1.0 + np.abs(peak) + np.abs(value))
+        error = np.where(settled, error, math.inf)
+        known = np.isfinite(peak) & (fine > 0.0)
+        return (
+            np.where(known, value, math.nan),
+            np.where(known, slope, math.nan),
+            np.where(known, error, math.inf),
         )
-        return value, slope, error if settled else math.inf
 
 
 class Contour:

@@ -43,8 +43,11 @@ from gaussveil.spectrum.subsampled.nodes import accurate, nodes_for, settled
 from gaussveil.spectrum.subsampled.rigorous_ends import RigorousEnds
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.subsampled.stored_step import stored
+from gaussveil.spectrum.subsampled.sweep import MANY, KeptNodes, epsilons, swept
+from gaussveil.spectrum.subsampled.variation import variation
 from gaussveil.typing import Floats
 
+MOST_IN_BALLS = 200  # atoms of a law at uneven distances
 MOST_USES = 10**10  # beyond it roundings of moments count
 
 
@@ -95,6 +98,7 @@ class SubsampledLoss(PrivacyCurve):
             uses[law] = uses.get(law, 0) + count
         self.laws = tuple(uses.items())
         in_doubles = tuple((law_of(law), count) for law, count in self.laws)
+        self._kept = KeptNodes()
         self._parts = Parts(
             self.steps, Companions(Gaussians.of(self.gaussian), in_doubles)
         )
@@ -140,6 +144,10 @@ class SubsampledLoss(PrivacyCurve):
 
     def reversed(self) -> SubsampledLoss:
         """X and Y exchanged; itself where that changes nothing."""
+        return self._back
+
+    @cached_property
+    def _back(self) -> SubsampledLoss:
         still = all(step.replace for step, _ in self.steps) and all(
             law.symmetric for law, _ in self.laws
         )
@@ -150,9 +158,11 @@ class SubsampledLoss(PrivacyCurve):
         else:
             gaussian = self.gaussian.reversed()
         laws = [(law.reversed(), count) for law, count in self.laws]
-        return SubsampledLoss(
+        back = SubsampledLoss(
             [(step.reversed(), count) for step, count in self.steps], gaussian, laws
         )
+        back._back = self
+        return back
 
     def cumulant(self, order: float) -> float:
         """K(s) = log E_X[exp(s L)] at a real order; s times the Renyi divergence of order 1 + s."""
@@ -172,14 +182,9 @@ class SubsampledLoss(PrivacyCurve):
     def log_delta(self, epsilon: Any) -> Any:
         """log of delta(epsilon), its error bound included."""
         levels = epsilon_array(epsilon, np.zeros(()))
-        values = np.empty(levels.size)
-        nodes = None
-        for place in np.argsort(np.ravel(levels)):  # nodes serve neighbours, too
-            value, _, error, nodes = self._evaluate(
-                float(np.ravel(levels)[place]), nodes
-            )
-            values[place] = min(value + error, 0.0)
-        return np.reshape(values, levels.shape)[()]
+        found = swept(self._evaluate, np.ravel(levels), self._kept)
+        upper = np.minimum(found.value + found.error, 0.0)
+        return np.reshape(upper, levels.shape)[()]
 
     @np.errstate(all="ignore")
     def chernoff(self, epsilon: float) -> float:
@@ -212,24 +217,31 @@ class SubsampledLoss(PrivacyCurve):
     def epsilon(self, delta: Any) -> Any:
         """Smallest epsilon with `delta(epsilon) <= delta`, on the private side."""
         asked = probability_array("delta", delta, np.zeros(()))
-        return np.vectorize(
-            lambda level: self._private_epsilon(float(level)), otypes=[float]
-        )(asked)[()]
+        found = epsilons(
+            self._evaluate, self._private_epsilon, np.ravel(asked), self._kept
+        )
+        return np.reshape(found, asked.shape)[()]
 
     def dp_epsilon(self, delta: Any) -> Any:
         """Smallest epsilon of (epsilon, delta)-differential privacy; the other direction is solved if it is worse."""
         forward = self.epsilon(delta)
         backward = self.reversed()
-        goals = probability_array("delta", delta, np.zeros(()))
-        pairs = zip(
-            np.ravel(np.where(np.isfinite(forward), forward, 0.0)), np.ravel(goals)
-        )
-        worse = (
-            backward._exceeds(log_down(goal), float(level))
-            for level, goal in pairs
-            if goal > 0.0
-        )
-        if backward is self or not any(worse):
+        goals = np.ravel(probability_array("delta", delta, np.zeros(())))
+        levels = np.ravel(np.where(np.isfinite(forward), forward, 0.0))
+        if backward is self:
+            return forward
+        if goals.size >= MANY:
+            logs = backward.log_delta(levels)
+            worse = any(
+                one > log_down(goal) for one, goal in zip(logs, goals) if goal > 0.0
+            )
+        else:
+            worse = any(
+                backward._exceeds(log_down(goal), float(level))
+                for level, goal in zip(levels, goals)
+                if goal > 0.0
+            )
+        if not worse:
             return forward
         return np.maximum(forward, backward.epsilon(delta))[()]
 
@@ -330,7 +342,9 @@ class SubsampledLoss(PrivacyCurve):
 
     @cached_property
     def _in_balls(self) -> BallCompanions | None:
-        """What stands beside the steps in ball arithmetic; None where its exact form is not known."""
+        """What stands beside the steps in ball arithmetic; None where its exact form is not known, or too long."""
+        if any(law_of(law).uneven > MOST_IN_BALLS for law, _ in self.laws):
+            return None
         if self.gaussian is None:
             pairs = None
         else:
@@ -364,7 +378,7 @@ class SubsampledLoss(PrivacyCurve):
             return single_epsilon(self._single, log_down(delta))
         if delta <= 0.0:
             return self.largest_loss
-        if self._distance() <= delta:
+        if variation(self.steps, self.gaussian, self.laws) <= delta:
             return 0.0
         search = EpsilonSearch(
             self._parts,
@@ -374,23 +388,3 @@ class SubsampledLoss(PrivacyCurve):
             self._enclose_at,
         )
         return search.epsilon()
-
-    def _distance(self) -> float:
-        """An upper bound of delta(0): the sum of the steps' total variation distances, the pair's and the laws'."""
-        apart = [
-            (2.0 if step.replace else 1.0) / step.noise_multiplier
-            for step, _ in self.steps
-        ]
-        distances = [
-            step.sampling_rate * n * math.erf(a / math.sqrt(8.0))
-            for (step, n), a in zip(self.steps, apart)
-        ]
-        if self.gaussian is None:
-            rest = 0.0
-        else:
-            rest = float(self.gaussian.enclose(0.0).upper)
-        rest += sum(
-            float(law.delta(0.0)) * (1.0 + law.relative_error) * n
-            for law, n in self.laws
-        )
-        return (math.fsum(distances) + rest) * (1.0 + 16.0 * UNIT_ROUNDOFF)

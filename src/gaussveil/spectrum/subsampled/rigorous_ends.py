@@ -18,7 +18,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gaussveil.spectrum.enclosures.interval import UNKNOWN, Enclosure, intersection
+from gaussveil.spectrum.enclosures.interval import (
+    UNKNOWN,
+    Enclosure,
+    exp_up,
+    intersection,
+)
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.subsampled.companions import BallCompanions
 from gaussveil.spectrum.subsampled.contour import Parts, saddle
@@ -66,6 +71,8 @@ class RigorousEnds:
         ends = UNKNOWN
         if self.companions is not None:
             ends = self._in_balls(self.companions, epsilon, log_delta)
+        elif self.parts.companions.laws:
+            ends = self._in_doubles(epsilon)
         if not ends.relative_width < LOOSE and not self.accompanied:
             nodes = FEWER_GRID_NODES if searched else MOST_GRID_NODES
             on_grid = enclose_on_grid(self.parts.steps, epsilon, log_delta, nodes)
@@ -93,6 +100,17 @@ class RigorousEnds:
         if bands.work <= LONG_BANDS or (bands.work <= LONGEST_BANDS and loose):
             ends = intersection(ends, bands.enclose() or UNKNOWN)
         return ends
+
+    @np.errstate(all="ignore")
+    def _in_doubles(self, epsilon: float) -> Enclosure:
+        """By the bound of the error in doubles: where laws have so many atoms that balls would take minutes."""
+        value, _, error, _ = settled(self.parts, epsilon)
+        if not math.isfinite(error):
+            return UNKNOWN
+        low = value - error
+        high = min(value + error, 0.0)
+        lower = math.exp(low) * (1.0 - 2.0**-48)
+        return Enclosure(lower, float(exp_up(high)), low, high, proven=False)
 
     def _pessimistic_end(self, epsilon: float) -> Enclosure:
         """From 0 to the pessimistic composition's delta; one that left the doubles is not 0."""
