@@ -1,4 +1,11 @@
-"""The lines of `bands`: moments of each step at equally spaced nodes, and delta as the sum over all lines."""
+"""The lines of `bands`: moments of each step at equally spaced nodes of a line for each band.
+
+    K_band(s) = sum T log M + log(1 - prod (1 - m/M)^T)      M up to the cap, m in the band, at s = c + i n h
+
+Nodes come in blocks of 32: within a block sums over outputs are one product of matrices, as e^{i n h L} of a node is
+that of the block's first node times that of its place. All sums are taken less 1, so that M - 1 keeps its digits
+(docs/math/subsampled, "Bands").
+"""
 
 from __future__ import annotations
 
@@ -12,6 +19,7 @@ from gaussveil.spectrum.subsampled.bands import (
     LINE_DIGITS,
     Band,
     Chosen,
+    Spacing,
     chosen_bands,
 )
 from gaussveil.spectrum.subsampled.contour import (
@@ -137,99 +145,93 @@ def turns_less_one(angle: Floats, count: int) -> Complexes:
 def line_of(band: Band, c: float, log_delta: float) -> Line | None:
     """Nodes on Re s = c for a delta of about e^log_delta; None where they would be too many."""
     spacing = band.spacing(c, log_delta, LINE_DIGITS)
-    digits, peak = spacing[4:]
     if not spacing.between > 0.0:
         return None
     if len(band.coarse) == 1 and not band.parts.companions.present:
-        (step, count), points = band.parts.steps[0], band.coarse[0]
-        coarse = np.array(
-            [points.z, points.base, points.loss, points.whole, points.inside]
-        )
-        line = {
-            "low_cap": band.lows[0],
-            "tilt": c,
-            "missing": points.missing,
-            "between": spacing.between,
-            "peak": peak,
-        }
-        asked = {
-            "epsilon": band.epsilon,
-            "steps": count,
-            "digits": digits,
-            "ending": END_DIGITS,
-        }
-        computed = step.compiled(
-            "line",
-            coarse,
-            2 * BLOCK_NODES * MOST_BLOCKS,
-            4,
-            band.caps[0],
-            **line,
-            **asked,
-        )
+        computed = _line_in_c(band, c, spacing)
         if computed is not None:
             real, imaginary, rounding = computed[:3, : max(int(computed[3, 0]), 0)]
+            if not real.size:
+                return None
             order = c + 1j * spacing.between * np.arange(float(real.size))
-            if real.size:
-                return Line(order, real + 1j * imaginary, rounding, spacing)
-            return None
-    foreseen = max(points.height(c, digits) for points in band.coarse) / (
-        BLOCK_NODES * spacing.between
-    )
+            return Line(order, real + 1j * imaginary, rounding, spacing)
+    height = max(points.height(c, spacing.digits) for points in band.coarse)
+    foreseen = height / (BLOCK_NODES * spacing.between)
     first = 0
     rows = int(min(max(0.6 * foreseen, 2.0), FIRST_ROWS))
     columns: list[tuple[Complexes, Complexes, Floats]] = []
     while first < MOST_BLOCKS:
-        order = c + 1j * spacing.between * (
-            BLOCK_NODES * first + np.arange(float(BLOCK_NODES * rows))
-        )
-        value, rounding = band.parts.companions.cumulant(order)
-        kept = np.zeros(order.size, dtype=complex)
-        moved = np.zeros(order.size)
-        for index, (_, count) in enumerate(band.parts.steps):
-            moments = LineMoments(
-                band, index, c, spacing.between, float(order[-1].imag)
-            )
-            if not moments.fits:
-                return None
-            log_moment, log_kept, error, change = moments.blocks(first, rows)
-            value += count * log_moment
-            kept += count * log_kept
-            rounding += count * error
-            moved += count * change
-        gone = -exp_less_one(kept)
-        value += np.log(gone)
-        rounding += moved * np.abs(np.exp(kept)) / np.abs(gone)
-        finite = np.isfinite(value) & np.isfinite(
-            rounding
-        )  # else no larger than at the real order
+        numbers = BLOCK_NODES * first + np.arange(float(BLOCK_NODES * rows))
+        order = c + 1j * spacing.between * numbers
+        there = _cumulant(band, c, order, first, rows, spacing.between)
+        if there is None:
+            return None
+        value, rounding = there
+        finite = np.isfinite(value) & np.isfinite(rounding)
         if not (columns or finite[0]):
             return None
-        if columns:
-            most = columns[0][1][0]
-        else:
-            most = value[0]
-        value = np.where(finite, value, most.real)
+        # where it is not finite it is no larger than at the real order
+        at_real = columns[0][1][0] if columns else value[0]
+        value = np.where(finite, value, at_real.real)
         rounding = np.where(finite, rounding, 1.0)
-        size = (
-            value - order * band.epsilon - np.log(order) - np.log1p(order)
-        ).real - peak
-        spent = (
-            ((size < 1.0 - digits) | (rounding > 0.1))
-            .reshape(rows, BLOCK_NODES)
-            .all(axis=1)
-        )
-        # beyond it there is but rounding
-        if spent.any():
+        log_size = value - order * band.epsilon - np.log(order) - np.log1p(order)
+        fallen = log_size.real - spacing.peak < 1.0 - spacing.digits
+        noise = rounding > 0.1
+        spent = (fallen | noise).reshape(rows, BLOCK_NODES).all(axis=1)
+        if spent.any():  # beyond that block there is but rounding
             end = BLOCK_NODES * (int(np.argmax(spent)) + 1)
-        else:
-            end = order.size
-        columns.append((order[:end], value[:end], rounding[:end]))
-        if spent.any():
+            columns.append((order[:end], value[:end], rounding[:end]))
             joined = [np.concatenate(column) for column in zip(*columns)]
             return Line(joined[0], joined[1], joined[2], spacing)
-        first, rows = first + rows, first + rows
+        columns.append((order, value, rounding))
+        first += rows
+        rows = first
     return None
+
+
+def _line_in_c(band: Band, c: float, spacing: Spacing) -> Floats | None:
+    """The same of one step alone by native/steps.h: rows of K, its rounding error, and how many nodes there are."""
+    step, count = band.parts.steps[0]
+    points = band.coarse[0]
+    coarse = np.array([points.z, points.base, points.loss, points.whole, points.inside])
+    return step.compiled(
+        "line",
+        coarse,
+        2 * BLOCK_NODES * MOST_BLOCKS,
+        4,
+        band.caps[0],
+        low_cap=band.lows[0],
+        tilt=c,
+        missing=points.missing,
+        between=spacing.between,
+        peak=spacing.peak,
+        epsilon=band.epsilon,
+        steps=count,
+        digits=spacing.digits,
+        ending=END_DIGITS,
+    )
+
+
+def _cumulant(
+    band: Band, c: float, order: Complexes, first: int, rows: int, between: float
+) -> tuple[Complexes, Floats] | None:
+    """K of the band at blocks of nodes, and its rounding error; None where sums over outputs take too many points."""
+    value, rounding = band.parts.companions.cumulant(order)
+    kept = np.zeros(order.size, dtype=complex)
+    moved = np.zeros(order.size)
+    for index, (_, count) in enumerate(band.parts.steps):
+        moments = LineMoments(band, index, c, between, float(order[-1].imag))
+        if not moments.fits:
+            return None
+        log_moment, log_kept, error, change = moments.blocks(first, rows)
+        value += count * log_moment
+        kept += count * log_kept
+        rounding += count * error
+        moved += count * change
+    gone = -exp_less_one(kept)
+    value += np.log(gone)
+    rounding += moved * np.abs(np.exp(kept)) / np.abs(gone)
+    return value, rounding
 
 
 def band_lines(parts: Parts, epsilon: float, chosen: Chosen | None = None) -> Lines:

@@ -1,6 +1,12 @@
 """Few steps that count: delta as a sum over bands of the largest output, each along its own straight line.
 
-Derived: docs/math/subsampled.
+    prod W_0 = sum_b (prod W_b - prod W_{b+1}) + prod W_last,     W_b a window: outputs below cap_b
+
+    outputs ----[ below ]--[ band 2 ][ band 1 ][ band 0 ]|----> z        Re s:  one line at c_b for each band
+                           cap_3     cap_2     cap_1     cap_0
+
+All terms are positive: nothing cancels between bands, and each is integrated at the tilt that suits its outputs, where
+its moment falls like a Gaussian. Here: which bands count, and their tilts (docs/math/subsampled, "Bands").
 """
 
 from __future__ import annotations
@@ -8,7 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -107,28 +113,9 @@ class Band:
     def saddle(self, start: float, reach: float) -> tuple[Tilt, Tilt, Tilt]:
         """c > 0 next to the least log moment - c eps - log c(1+c); of all up to the cap, too, and where that ends."""
         native = compiled_steps()
-        if (
-            native is not None
-            and len(self.coarse) == 1
-            and not self.parts.companions.present
-        ):
-            asked = {
-                "steps": self.parts.steps[0][1],
-                "epsilon": self.epsilon,
-                "log_delta": self.log_delta,
-            }
-            asked |= {
-                "ending": END_DIGITS,
-                "negligible": BAND_DIGITS,
-                "start": start,
-                "reach": reach,
-            }
-            found = (
-                native.step_sums("saddle", self.coarse[0].columns, 6, 1, **asked)
-                .reshape(3, 2)
-                .tolist()
-            )
-            return Tilt(*found[0]), Tilt(*found[1]), Tilt(*found[2])
+        alone = len(self.coarse) == 1 and not self.parts.companions.present
+        if native is not None and alone:
+            return self._saddle_in_c(native, start, reach)
         limit = math.log(self.parts.companions.highest_order)
         below = Tilt(1.0, math.inf)
         ended = Tilt(1.0, math.inf)
@@ -146,19 +133,11 @@ class Band:
                 key=lambda tilt: tilt.bound,
             )
             force = c * (slope - self.epsilon) - 1.0 - c / (1.0 + c)
-            spent = (force <= 0.0) & (
-                value - c * self.epsilon < self.log_delta - 2.0 * BAND_DIGITS
-            )
             first = 1 + int(np.max(np.flatnonzero(force <= 0.0), initial=-1))
+            place = self._last_look(c, value, force)
+            if place is not None:
+                break
             place = max(first - 1, 0)
-            if spent.any():
-                place = int(np.argmax(spent))
-                break
-            if (
-                first == 0 and force[0] == math.inf and np.isfinite(force).any()
-            ):  # windows end from some order on
-                place = int(np.argmax(np.isfinite(force)))
-                break
             if first == 0:
                 middle -= 2.0 * reach
             elif first == c.size:
@@ -166,9 +145,7 @@ class Band:
                 if math.log(c[-1]) > limit - 0.03:
                     break
             elif reach < 1.0:
-                if force[first] > -force[first - 1]:
-                    place = first - 1
-                else:
+                if not force[first] > -force[first - 1]:
                     place = first
                 break
             else:
@@ -177,6 +154,37 @@ class Band:
                 middle = 0.5 * (low + high)
                 reach = 0.5 * (high - low)
         return Tilt(float(c[place]), float((value + rest)[place])), below, ended
+
+    def _last_look(self, c: Floats, value: Floats, force: Floats) -> int | None:
+        """The order at which the search ends early: the band counts no more, or windows end from some order on."""
+        spent = (force <= 0.0) & (
+            value - c * self.epsilon < self.log_delta - 2.0 * BAND_DIGITS
+        )
+        if spent.any():
+            return int(np.argmax(spent))
+        rises = not np.any(force <= 0.0)
+        if rises and force[0] == math.inf and np.isfinite(force).any():
+            return int(np.argmax(np.isfinite(force)))
+        return None
+
+    def _saddle_in_c(
+        self, native: Any, start: float, reach: float
+    ) -> tuple[Tilt, Tilt, Tilt]:
+        answer = native.step_sums(
+            "saddle",
+            self.coarse[0].columns,
+            6,
+            1,
+            steps=self.parts.steps[0][1],
+            epsilon=self.epsilon,
+            log_delta=self.log_delta,
+            ending=END_DIGITS,
+            negligible=BAND_DIGITS,
+            start=start,
+            reach=reach,
+        )
+        tilt, below, ended = answer.reshape(3, 2).tolist()
+        return Tilt(*tilt), Tilt(*below), Tilt(*ended)
 
     def spacing(
         self, c: float, log_delta: float, goal: float, ended: bool = False
@@ -240,48 +248,53 @@ class Chosen(NamedTuple):
 
 
 def chosen_bands(parts: Parts, epsilon: float) -> Chosen | None:
-    """The bands of windowed parts; None where they would be too many."""
-    found: list[tuple[Band, Tilt]] = []
+    """The bands of windowed parts, from the top down until those below do not count; None where they are too many."""
+    caps = [parts.cap(step) for step, _ in parts.steps]
+    if not all(_holds(step, cap) for (step, _), cap in zip(parts.steps, caps)):
+        return None
+    small_count = all(step.replace for step, _ in parts.steps)
+    bands: list[tuple[Band, Tilt]] = []
     most = -math.inf
     start = 1.5
-    small_count = all(step.replace for step, _ in parts.steps)
-    caps = [parts.cap(step) for step, _ in parts.steps]
-    if any(
-        not (cap <= LARGEST_CAP and cap < MOST_EDGES * step.edge)
-        for (step, _), cap in zip(parts.steps, caps)
-    ):
-        return None
+    reach = 3.0
     for depth in range(MOST_BANDS):
-        band = Band(parts, caps, epsilon, max(parts.log_delta, most - WITHIN))
-        tilt, below, ended = band.saddle(start, NEXT_ORDER if depth > 1 else 3.0)
+        level = most - WITHIN
+        band = Band(parts, caps, epsilon, max(parts.log_delta, level))
+        if depth > 1:
+            reach = NEXT_ORDER
+        tilt, below, ended = band.saddle(start, reach)
         if not tilt.order > 0.0:
             return None
-        level = most - WITHIN
-        last = []
-        negligible = depth > 0 and below.bound < most - WITHIN - BAND_DIGITS
-        if (
-            depth
-            and not negligible
-            and small_count
-            and ended.bound < max(most, tilt.bound) + JOINED
-        ):
-            joined = max(level, ended.bound - WITHIN)
-            last = [(Band(parts, caps, epsilon, joined, last=True), ended.order)]
-            level, last = (
-                (joined, last)
-                if last[0][0].nodes(ended.order) < MOST_JOINED_NODES
-                else (level, [])
-            )
-        if negligible or last:
-            counts = [
-                (one, at.order) for one, at in found if at.bound >= level - BAND_DIGITS
-            ]
-            rest = [one for one in found if one[1].bound < level - BAND_DIGITS]
-            return Chosen(
-                counts + last, rest, (band, below) if negligible else None, level
-            )
-        found.append((band, tilt))
-        start = tilt.order * (tilt.order / found[-2][1].order if depth else 1.5)
+        if depth and below.bound < level - BAND_DIGITS:
+            return _split(bands, level, [], (band, below))
+        if depth and small_count and ended.bound < max(most, tilt.bound) + JOINED:
+            level = max(level, ended.bound - WITHIN)
+            last = Band(parts, caps, epsilon, level, last=True)
+            if last.nodes(ended.order) < MOST_JOINED_NODES:
+                return _split(bands, level, [(last, ended.order)], None)
+        growth = 1.5
+        if bands:
+            growth = tilt.order / bands[-1][1].order
+        bands.append((band, tilt))
+        start = tilt.order * growth
         most = max(most, tilt.bound)
         caps = [lower_cap(step, cap) for (step, _), cap in zip(parts.steps, caps)]
     return None
+
+
+def _holds(step: Step, cap: float) -> bool:
+    """Whether doubles hold a window that ends so far out."""
+    return cap <= LARGEST_CAP and cap < MOST_EDGES * step.edge
+
+
+def _split(
+    bands: list[tuple[Band, Tilt]],
+    level: float,
+    last: list[tuple[Band, float]],
+    below: tuple[Band, Tilt] | None,
+) -> Chosen:
+    """Bands whose Chernoff bound is within `BAND_DIGITS` of the level count; of the others the bound does."""
+    least = level - BAND_DIGITS
+    counts = [(band, tilt.order) for band, tilt in bands if tilt.bound >= least]
+    rest = [(band, tilt) for band, tilt in bands if tilt.bound < least]
+    return Chosen(counts + last, rest, below, level)

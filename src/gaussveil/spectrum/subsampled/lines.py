@@ -1,4 +1,12 @@
-"""Delta as the sum over straight lines, one for each band, from nodes of equal spacing."""
+"""Delta as the sum over straight lines, one for each band, from nodes of equal spacing.
+
+    Im s |  :    o    :        delta = sum over bands of (h/pi) sum' Re F(c + i n h)
+         |  :    o    :        error: half of |F| on the dotted lines a beside, over e^{2 pi a/h} - 1; what lies beyond
+         |  :    o    :               the last node; roundings; what windows leave out; bands that are only bounded
+    -----|-c-a---o---c+a--- Re s
+
+(docs/math/subsampled, "Bands" and "Errors in doubles").
+"""
 
 from __future__ import annotations
 
@@ -16,7 +24,7 @@ from gaussveil.spectrum.subsampled.bands import (
 from gaussveil.spectrum.subsampled.step import Complexes
 from gaussveil.typing import Floats
 
-BLOCK_NODES = 32
+BLOCK_NODES = 32  # as in native/steps.h
 TRUSTED_CHANGE = 0.7  # change of log delta over which one set of nodes is trusted
 USEFUL_ERROR = 3e-8  # relative error with which lines are of use
 

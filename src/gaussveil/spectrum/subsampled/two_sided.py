@@ -147,37 +147,20 @@ class GridPlan(NamedTuple):
         reach = min(
             math.sqrt(2.0 * (GRID_DIGITS + math.log(uses) - log_delta)), LAST_OUTPUT
         )
-        spans = []
-        sure = True
-        for step, _ in steps:
-            shift = 1.0 / step.noise_multiplier
-            ends = np.array([-reach, reach + shift])
-            losses = step.log_density(ends) - (
-                step.log_density(-ends) if step.replace else 0.0
-            )
-            low, high = (-losses[1], -step.floor) if step.backward else losses
-            low = max(low, lowest_loss(step), -LARGEST_STEP_LOSS)
-            if least_sum > -math.inf:
-                enough = (epsilon - least_sum + lowest_loss(step)) * (1.0 + 1e-12)
-            else:
-                enough = math.inf
-            sure = sure and enough < math.inf
-            spans.append(
-                (float(low), float(min(high, enough)) if enough > low else float(high))
-            )
+        spans = [
+            _span(step, reach, epsilon - least_sum + lowest_loss(step))
+            for step, _ in steps
+        ]
+        sure = -math.inf < least_sum and epsilon < math.inf
         widest = max(high - low for low, high in spans)
         if max(high for _, high in spans) > LARGEST_STEP_LOSS:
             raise NumericalError(
                 f"a single step's loss may exceed {LARGEST_STEP_LOSS}, which no grid holds: add noise."
             )
+        cell = widest / SKETCH_CELLS
         sketch = [
-            (
-                raised(
-                    step, widest / SKETCH_CELLS, *_nodes(span, widest / SKETCH_CELLS)
-                ).masses,
-                n,
-            )
-            for (step, n), span in zip(steps, spans)
+            (raised(step, cell, *_nodes(span, cell)).masses, count)
+            for (step, count), span in zip(steps, spans)
         ]
 
         def bound(log_order: float) -> float:
@@ -196,13 +179,28 @@ class GridPlan(NamedTuple):
         top = min(
             (moments(sketch, float(c))[0] + level) / (float(c) - order) for c in higher
         )
-        top = max(top, epsilon + widest / SKETCH_CELLS)
+        top = max(top, epsilon + cell)
         bottom = epsilon - (GRID_DIGITS + 10.0 - log_delta) / order
         interval = math.sqrt(8.0 * ACCURACY / uses) / order
-        interval = max(
-            min(interval, widest / SKETCH_CELLS), max(top - bottom, widest) / most
-        )
+        interval = max(min(interval, cell), max(top - bottom, widest) / most)
         return GridPlan(order, bottom, top, interval, spans, sure)
+
+
+def _span(step: Step, reach: float, enough: float) -> tuple[float, float]:
+    """Losses of outputs within reach; up to `enough`, where one of them decides alone, if that is known."""
+    shift = 1.0 / step.noise_multiplier
+    ends = np.array([-reach, reach + shift])
+    low, high = step.log_density(ends)
+    if step.replace:
+        low, high = step.log_density(ends) - step.log_density(-ends)
+    if step.backward:
+        low = -high
+        high = -step.floor
+    low = max(low, lowest_loss(step), -LARGEST_STEP_LOSS)
+    enough *= 1.0 + 1e-12
+    if enough > low:
+        high = min(high, enough)
+    return float(low), float(high)
 
 
 def _nodes(
@@ -225,63 +223,61 @@ def enclose_on_grid(
         return UNKNOWN
     with np.errstate(all="ignore"):
         plan = GridPlan.of(steps, epsilon, max(log_delta, -700.0), most_nodes)
-        ends = []
-        offsets = [common_loss(step, plan.interval) for step, _ in steps]
-        moved = epsilon - math.fsum(
-            count * offset for (_, count), offset in zip(steps, offsets)
-        )
-        for cells_of, side in ((lowered, -1.0), (raised, 1.0)):
-            cells = [
-                (
-                    cells_of(
-                        step,
-                        plan.interval,
-                        *_nodes(span, plan.interval, offset),
-                        offset,
-                    ),
-                    count,
-                )
-                for (step, count), span, offset in zip(steps, plan.spans, offsets)
-            ]
-            within = _within(
-                [(held.masses, count) for held, count in cells],
-                moved,
-                moved - epsilon,
-                plan,
-                side,
-            )
-            under_x = [
-                _any([(held.beyond_x[end], n) for held, n in cells], sign)
-                for end, sign in ((0, -1), (1, 1))
-            ]
-            under_y = [
-                _any([(held.beyond_y[end], n) for held, n in cells], sign)
-                for end, sign in ((0, -1), (1, 1))
-            ]
-            if plan.sure:
-                grown = math.exp(min(epsilon, 700.0)) * (1.0 - side * 2.0**-50)
-            else:
-                grown = 0.0
-            if side > 0.0:
-                beyond = under_x[1] - grown * under_y[0]
-            else:
-                if plan.sure:
-                    beyond = under_x[0] - grown * under_y[1]
-                else:
-                    beyond = 0.0
-            ends.append(
-                min(max((within + max(beyond, 0.0)) * (1.0 + side * 1e-15), 0.0), 1.0)
-            )
-    lower, upper = ends
+        lower = _end(steps, epsilon, plan, upwards=False)
+        upper = _end(steps, epsilon, plan, upwards=True)
     if math.isnan(lower) or math.isnan(upper):
         return UNKNOWN
-    log_lower, log_upper = (math.log(end) if end > 0.0 else -math.inf for end in ends)
-    return Enclosure(
-        lower, upper, log_lower, log_upper, proven=False
-    )  # of doubles, whose roundings are charged
+    log_lower, log_upper = (
+        math.log(end) if end > 0.0 else -math.inf for end in (lower, upper)
+    )
+    # not proven: of doubles, whose roundings are charged
+    return Enclosure(lower, upper, log_lower, log_upper, proven=False)
 
 
-def _any(probabilities: Sequence[tuple[float, int]], sign: int) -> float:
+def _end(
+    steps: Sequence[tuple[Step, int]], epsilon: float, plan: GridPlan, *, upwards: bool
+) -> float:
+    """One end of delta: of sums of losses on the grid, and of outputs beyond it."""
+    if upwards:
+        cells_of = raised
+        side = 1.0
+    else:
+        cells_of = lowered
+        side = -1.0
+    cells = []
+    offsets = []
+    for (step, count), span in zip(steps, plan.spans):
+        offset = common_loss(step, plan.interval)
+        first, last = _nodes(span, plan.interval, offset)
+        cells.append((cells_of(step, plan.interval, first, last, offset), count))
+        offsets.append(count * offset)
+    moved = epsilon - math.fsum(offsets)
+    masses = [(held.masses, count) for held, count in cells]
+    within = _within(masses, moved, moved - epsilon, plan, side)
+    beyond = max(_beyond(cells, epsilon, plan, side), 0.0)
+    return min(max((within + beyond) * (1.0 + side * 1e-15), 0.0), 1.0)
+
+
+def _beyond(
+    cells: Sequence[tuple[GridMasses, int]],
+    epsilon: float,
+    plan: GridPlan,
+    side: float,
+) -> float:
+    """An end of X(A) - e^eps Y(A), A that one loss lies beyond its span, if that makes the sum exceed epsilon.
+
+    Else A gives between 0 and X(A).
+    """
+    up = int(side > 0.0)
+    under_x = _any([(held.beyond_x[up], count) for held, count in cells], side)
+    if not plan.sure:
+        return under_x if up else 0.0
+    under_y = _any([(held.beyond_y[1 - up], count) for held, count in cells], -side)
+    grown = math.exp(min(epsilon, 700.0)) * (1.0 - side * 2.0**-50)
+    return under_x - grown * under_y
+
+
+def _any(probabilities: Sequence[tuple[float, int]], sign: float) -> float:
     """Probability that one of many events happens, rounded up or down."""
     log_none = math.fsum(
         count * math.log1p(-min(probability, 1.0 - 2.0**-53))
