@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,12 @@ from numpy.typing import NDArray
 
 from gaussveil.errors import ParameterError, ShapeError
 
+_FOUND_FORM = b"gaussveil: found form"  # in the metadata of a table of Arrow
+_PEOPLE = b"gaussveil: people"
+_CLOCK = b"gaussveil: clock"
+FOUND_IN_OBJECTS = (
+    "types of columns of objects"  # so a pandas frame says of what nobody wrote down
+)
 _EXACT = 2**53  # up to which a float is the whole number that somebody wrote
 
 # What the methods of an object raise where it is no number, or is not comparable; their words may quote a value.
@@ -27,6 +34,41 @@ RAISED_BY_CELLS = (
     TypeError,
     ValueError,
 )
+
+
+@dataclass(frozen=True)
+class FormNotes:
+    """What a table says of its form beside names and types: what nobody wrote down, whose rows these are, the clock."""
+
+    found: tuple[str, ...] = ()
+    people: str | None = None
+    time_zone: str | None = None
+
+    def metadata(self) -> dict[bytes, str] | None:
+        """As a table of Arrow carries it."""
+        said = {
+            _FOUND_FORM: ", ".join(self.found),
+            _PEOPLE: self.people or "",
+            _CLOCK: self.time_zone or "",
+        }
+        return {key: text for key, text in said.items() if text} or None
+
+
+def form_notes(table: Any) -> FormNotes:
+    """The notes of a Source, and of a table that one brought here; a frame's own columns say nothing of it."""
+    if isinstance(table, FormNotes):
+        return table
+    if isinstance(getattr(type(table), "form_notes", None), property):
+        notes: FormNotes = table.form_notes
+        return notes
+    metadata = getattr(getattr(table, "schema", None), "metadata", None)
+    if not isinstance(metadata, dict):
+        return FormNotes()
+    found, people, clock = (
+        metadata.get(key, b"").decode() for key in (_FOUND_FORM, _PEOPLE, _CLOCK)
+    )
+    parts = tuple(filter(None, found.split(", ")))
+    return FormNotes(parts, people or None, clock or None)
 
 
 def real_array(name: str, value: Any) -> NDArray[Any]:

@@ -59,6 +59,14 @@ def read_project(file: Path) -> Project:
     return Project(said, forms)
 
 
+def form_in(file: Path, name: str) -> Mapping[str, Any] | None:
+    """The form of the table of this name in a project's file; of a file of one form, that form."""
+    whole = read_toml(file)
+    if "form" not in whole and file.name != PROJECT_FILE:
+        return whole
+    return read_project(file).form_of(name)
+
+
 def read_toml(file: Path) -> dict[str, Any]:
     """A file of TOML as a dictionary."""
     try:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 
 from gaussveil.engines import open
 from gaussveil.engines.location import locate, public_name, spoken_name
-from gaussveil.errors import GaussveilError, ParameterError, SchemaError, SourceError
+from gaussveil.errors import GaussveilError, SchemaError, SourceError
 from gaussveil.statistics import Moments, Source, as_source
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -148,9 +149,36 @@ def test_whole_numbers_are_not_made_of_fractions(table_of: Opener, tmp_path: Pat
     assert found["kw"].to_pylist() == [1, None, None, None, -2, None]
     with pytest.raises(SchemaError, match="types declares 'kW'"):
         table_of(tmp_path / "t.csv", types={"kW": "BIGINT"})
-    pq.write_table(pa.table({"kw": ["1"]}), tmp_path / "t.parquet")
-    with pytest.raises(ParameterError, match="of CSV files only"):
-        table_of(tmp_path / "t.parquet", types={"kw": "DOUBLE"})
+
+
+def test_text_of_a_typed_table_is_read_as_somebody_says(table_of: Opener, tmp_path: Path) -> None:
+    """By the map of cells of CSV files, in every pass; what has a type of its own keeps it."""
+    columns = {
+        "home": ["100", "0100", "c"] * 10,
+        "kw": [1.5, -999.0, 2.5] * 10,
+        "n": [*range(30)],
+        "price": ["1,5", "x", "2"] * 10,
+        "time": ["02/03/2024 10:00", "30/02/2024 10:00", "13/03/2024 11:30"] * 10,
+    }
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    types = {"home": "whole", "n": "text", "price": "number", "time": "time"}
+    said = {"types": types, "time_format": "%d/%m/%Y %H:%M", "decimal": ",", "missing": -999}
+    source = table_of(tmp_path / "t.parquet", **said)
+    assert source.found_form == ()
+    kinds = ["int64", "double", "string", "double", "timestamp[us]"]
+    assert [str(one.type) for one in source.schema] == kinds
+    moments = [source.aggregate(Moments(clip=99.0), columns=[name]) for name in ("kw", "price")]
+    assert [(one.count.integers().tolist(), one.total.to_float().tolist()) for one in moments] == [
+        ([20], [[40.0]]),
+        ([20], [[35.0]]),
+    ]
+    rows = source.table(order=["n"]).slice(0, 2).to_pylist()
+    assert rows[0] == {"home": 100, "kw": 1.5, "n": "0", "price": 1.5, "time": datetime(2024, 3, 2, 10)}
+    assert rows[1] == {"home": 100, "kw": None, "n": "1", "price": None, "time": None}
+    assert source.bounded("home", 1).row_count() == 3  # whose rows these are is text, byte for byte
+    for wrong, words in (({"kw": "text"}, "holds number"), ({"kw": "time"}, "holds number"), ({"q": "text"}, "'q'")):
+        with pytest.raises(SchemaError, match=words):
+            table_of(tmp_path / "t.parquet", types=wrong)
 
 
 def test_cells_that_one_engine_alone_would_read_are_missing_in_each(table_of: Opener, tmp_path: Path) -> None:

@@ -22,8 +22,7 @@ from gaussveil.cli.tables import (
     open_table,
 )
 from gaussveil.cli.unfinished import found_again, keyed_noise
-from gaussveil.errors import FormatError, ParameterError
-from gaussveil.project_file import PROJECT_FILE, read_project
+from gaussveil.errors import ParameterError
 
 if TYPE_CHECKING:
     from gaussveil.statistics import Source
@@ -61,11 +60,10 @@ class AskedOfTable:
             account = None
         else:
             account = options.paying_account(*paying)
-        people = self.people or people_of(self.source)
         return {
             "epsilon": self.epsilon,
             "account": account,
-            "people": people,
+            "people": self.people,
             "generator": keyed_noise(),
         }
 
@@ -154,22 +152,6 @@ class AskedByUnit(Asked):
             "unit": self.unit,
             "rows_per_unit": self.rows_per_unit,
         }
-
-
-def people_of(address: str) -> str | None:
-    """Whose rows a table holds, as the project's file says under the table's form."""
-    form = read_project(Path.cwd() / PROJECT_FILE).form_of(
-        Path(str(address).partition("#")[0]).name
-    )
-    if form is None:
-        people = None
-    else:
-        people = form.get("people")
-    if not isinstance(people, str | None):
-        raise FormatError(
-            f'{PROJECT_FILE}: people must be a text, as in people = "homes of Aarau".'
-        )
-    return people
 
 
 def tell_plan(

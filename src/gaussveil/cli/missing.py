@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import typer
@@ -10,8 +10,11 @@ from typer.core import TyperCommand
 
 from gaussveil.cli.options import Written
 from gaussveil.cli.output import BAD_INPUT, print_error
+from gaussveil.cli.project import form_defaults
 from gaussveil.errors import ParameterError
 
+TABLES = ("source", "history", "data")
+"""What commands call the table that they read."""
 FORMER = {
     "--household-column": "--household",
     "--time-column": "--time",
@@ -47,8 +50,12 @@ class AllMissing(TyperCommand):
                 )
                 print_error(ParameterError.code, told)
                 raise typer.Exit(BAD_INPUT)
-            known = {
+            ctx.default_map = {
                 **(ctx.default_map or {}),
+                **_by_form(given, ctx.default_map or {}, self.params),
+            }
+            known = {
+                **ctx.default_map,
                 **{
                     name: value
                     for name, value in given.items()
@@ -74,6 +81,15 @@ class AllMissing(TyperCommand):
                 print_error(ParameterError.code, told)
                 raise typer.Exit(BAD_INPUT)
         return super().parse_args(ctx, args)
+
+
+def _by_form(
+    given: Mapping[str, Any], project: Mapping[str, Any], parameters: Sequence[Any]
+) -> dict[str, str]:
+    """Values that the form of the command's table says."""
+    address = next((given[name] for name in TABLES if given.get(name)), None)
+    schema = given.get("schema") or project.get("schema")
+    return form_defaults(address, schema, {one.name for one in parameters})
 
 
 def _spoken(parameter: Any) -> str:

@@ -5,12 +5,19 @@ A key is the name of an option; every command that has the option takes it from 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from gaussveil.errors import FormatError
-from gaussveil.project_file import read_project
+from gaussveil.project_file import PROJECT_FILE, form_in, read_project
 
+_OF_A_FORM = {
+    "unit": "unit",
+    "household": "unit",
+    "people": "people",
+    "time_zone": "time_zone",
+}
 KEYS = (
     *(
         "unit",
@@ -55,6 +62,24 @@ def project_defaults(root: Any, command: str, file: Path) -> dict[str, Any]:
             f"{file.name}: every value must be a text or a whole number. Got another for {nested[0]}."
         )
     return {command: _values(root.commands[command], found)}
+
+
+def form_defaults(
+    address: object, schema: str | None, wanted: Collection[str]
+) -> dict[str, str]:
+    """What the form of a table says of a command's options: whose rows these are, which people, on which clock."""
+    from gaussveil.engines.location import public_name
+
+    file = Path(schema or Path.cwd() / PROJECT_FILE)
+    if not isinstance(address, str | Path) or not file.is_file():
+        return {}
+    form = form_in(file, public_name(str(address))) or {}
+    said = {name: form.get(key) for name, key in _OF_A_FORM.items()}
+    return {
+        name: text
+        for name, text in said.items()
+        if isinstance(text, str) and name in wanted
+    }
 
 
 def _values(command: Any, found: dict[str, Any]) -> dict[str, Any]:

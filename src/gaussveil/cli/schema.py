@@ -30,6 +30,14 @@ def schema(
     unit: Annotated[
         str | None, typer.Option(help="Column that names whose row it is.")
     ] = None,
+    people: Annotated[
+        str | None,
+        typer.Option(help="Whose rows these are, as an account of people names them."),
+    ] = None,
+    time_zone: Annotated[
+        str | None,
+        typer.Option(help="Clock that hours and days are read on: Europe/Zurich."),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -53,6 +61,8 @@ def schema(
     """
     from dataclasses import replace
 
+    from gaussveil.engines.form import require_zone
+
     table = open_source(source, engine)
     dialect = table.dialect
     names = [column.name for column in dialect.columns]
@@ -66,8 +76,13 @@ def schema(
         sentinels = _sentinels(table)
     else:
         sentinels = ()
+    require_zone(time_zone)
     form = replace(
-        dialect, unit=unit or dialect.unit, missing=dialect.missing or sentinels
+        dialect,
+        unit=unit or dialect.unit,
+        people=people or dialect.people,
+        time_zone=time_zone or dialect.time_zone,
+        missing=dialect.missing or sentinels,
     ).toml()
     found = list(dialect.found) + (["missing marks"] if sentinels else [])
     if out is not None:

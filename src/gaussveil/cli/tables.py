@@ -227,6 +227,9 @@ def read_table(address: str, engine: Engine, *, identified: str | None = None) -
 
     The column `identified`, where there is one, names whose rows these are: text, byte for byte.
     """
+    from gaussveil.engines.form import given_form
+    from gaussveil.engines.location import Location
+    from gaussveil.engines.typed_columns import as_said
     from gaussveil.engines.whole_files import read_parquet, require_fitting
 
     path = local_file(address)
@@ -241,7 +244,9 @@ def read_table(address: str, engine: Engine, *, identified: str | None = None) -
             "rb"
         ):  # an unreadable file fails here, with the system's own words
             if path.suffix.lower() == ".parquet":
-                return read_parquet(path)
+                return as_said(
+                    read_parquet(path), given_form(Location("parquet", str(path)))
+                )
     except OSError as error:
         raise SourceError(
             f"{path}: cannot be read ({error.strerror or 'not such a file'})"

@@ -18,6 +18,8 @@ KINDS = {  # what a column may hold, in words, and in the SQL of the engine that
 NOTHING = "NULL"  # the kind of a column in which nobody has seen a cell
 _WORDS = {kind: word for word, kind in KINDS.items()} | {NOTHING: "text"}
 _TOLD = 12  # columns
+ABOUT = ("unit", "people", "time_zone")
+"""What a form says of the rows, beside how they are written."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class Dialect:
     unclear: tuple[tuple[str, str], ...] = ()  # columns that stay text, and why
     missing: tuple[str, ...] = ()
     unit: str | None = None
+    people: str | None = None
+    time_zone: str | None = None  # the clock on which hours and days are read
     found: tuple[str, ...] = ()
     """What nobody said: it was found in the first lines, which are private."""
 
@@ -70,6 +74,12 @@ class Dialect:
             for one in self.columns
         ]
         return replace(self, columns=tuple(columns))
+
+    def about(self, said: Dialect) -> Dialect:
+        """The same form of a table of whose rows, and of whose clock, that one speaks."""
+        return replace(
+            self, unit=said.unit, people=said.people, time_zone=said.time_zone
+        )
 
     def words(self) -> str:
         """What is unusual about it, for people; nothing where it is as programs write it."""
@@ -116,7 +126,7 @@ class Dialect:
             "above",
             "comment",
             "missing",
-            "unit",
+            *ABOUT,
         )
         said = {
             name: getattr(self, name)

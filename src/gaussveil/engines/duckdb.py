@@ -20,14 +20,13 @@ from gaussveil.checks import refuse
 from gaussveil.engines.cell_map import LINES, typed
 from gaussveil.engines.duckdb_tables import (
     BATCH_ROWS,
-    as_stored,
     names_in_sql,
     stored_table,
 )
 from gaussveil.engines.pieces import refuse_mixed
 from gaussveil.engines.scanned import ScannedSource
 from gaussveil.engines.spill import spill_folder
-from gaussveil.engines.typed_columns import require_stored, stored_form, without_cells
+from gaussveil.engines.typed_columns import stored_form, stored_rows, without_cells
 from gaussveil.errors import SourceError
 from gaussveil.statistics.row_hash import hash_rows
 
@@ -83,19 +82,18 @@ class DuckDBSource(ScannedSource):
         if stored.of_text:
             self._table = typed(stored.table, self.dialect)
         else:
-            empty = self._cursor().sql(f"SELECT * FROM {stored.table} LIMIT 0")
-            kinds = dict(zip(empty.columns, map(str, empty.types)))
-            form = stored_form(empty.to_arrow_table().schema, self._given)
-            self.dialect = replace(form, found=stored.dialect.found)
-            self._table = as_stored(
-                stored.table, kinds, self.dialect, self._location.kind
+            if self._own_schema is None:
+                lies = self._cursor().sql(f"SELECT * FROM {stored.table} LIMIT 0")
+                self._own_schema = lies.to_arrow_table().schema
+                form = stored_form(self._own_schema, self._given)
+                self.dialect = replace(form, found=stored.dialect.found)
+            collated = self._location.kind in ("duckdb", "postgres")
+            self._table = stored_rows(
+                stored.table, self._own_schema, self.dialect, collated=collated
             )
         empty = self._cursor().sql(f"SELECT * FROM {self._table} LIMIT 0")
         self._kinds = dict(zip(empty.columns, empty.types))
         self._schema = without_cells(empty.to_arrow_table().schema, self.dialect)
-        pinned = self._given.pinned
-        if pinned is not None and not stored.of_text:
-            require_stored(self._schema, pinned)
 
     @property
     def _of_text(self) -> bool:

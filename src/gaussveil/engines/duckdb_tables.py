@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from gaussveil.engines.cell_map import LINES, held, literal, quoted, records
+from gaussveil.engines.cell_map import LINES, literal, quoted, records
 from gaussveil.engines.csv_files import HEAD_LINES, dialect_of, head_of, read_dialect
 from gaussveil.engines.dialect import Dialect
 from gaussveil.engines.excel import ExcelSheet
@@ -200,37 +200,6 @@ def _csv(
     head = head_of([line or "" for (line,) in first], given)
     dialect = dialect_of(head, given)
     return Stored(records(lines, dialect, head.above), None, dialect, True)
-
-
-def as_stored(table: str, kinds: Mapping[str, str], form: Dialect, place: str) -> str:
-    """SQL of a table with types of its own: marks of missing cells are missing, and text has no collation.
-
-    A collation is another notion of equality: two units would be one to the engine, and two to everybody else.
-    """
-    cells = {}
-    own = {column.name: column.missing for column in form.columns}
-    for name, kind in kinds.items():
-        marks = (*form.missing, *own.get(name, ()))
-        cell = quoted(name)
-        text = kind == "VARCHAR" or kind.startswith("ENUM")
-        if text and place in ("duckdb", "postgres"):
-            bare = f"decode(encode(CAST({cell} AS VARCHAR)))"
-        else:
-            bare = cell
-        if text:
-            cells[name] = held(bare, True, marks, f"trim({bare})" if marks else None)
-        elif kind.startswith(("DECIMAL", "DOUBLE", "FLOAT", *_INTEGERS)):
-            cells[name] = held(bare, False, marks)
-        else:
-            cells[name] = bare
-    changed = [
-        f"{cell} AS {quoted(name)}"
-        for name, cell in cells.items()
-        if cell != quoted(name)
-    ]
-    if changed:
-        return f"(SELECT * REPLACE ({', '.join(changed)}) FROM {table})"
-    return table
 
 
 def names_in_sql(names: Sequence[str]) -> str:

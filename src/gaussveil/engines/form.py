@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import codecs
 import os
+import zoneinfo
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from gaussveil.checks import one_of, refuse
-from gaussveil.engines.dialect import Column, Dialect
+from gaussveil.engines.dialect import ABOUT, Column, Dialect
 from gaussveil.engines.kinds import sql_kind
 from gaussveil.engines.location import Location, public_name
 from gaussveil.errors import FormatError, ParameterError, SchemaError
-from gaussveil.project_file import PROJECT_FILE, Project, read_project, read_toml
+from gaussveil.project_file import form_in
 
 _TIMES = {"DATE", "TIMESTAMP", "TIMESTAMPTZ"}
 WRITTEN = ("separator", "decimal", "encoding", "time_format")
-_KEYS = (*WRITTEN, "above", "comment", "missing", "unit", "people", "columns")
+_KEYS = (*WRITTEN, "above", "comment", "missing", *ABOUT, "columns")
 _SAID_ELSEWHERE = ("types", "missing", "schema")
 
 
@@ -38,6 +39,8 @@ class Given:
     types: Mapping[str, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     pinned: Dialect | None = None
+    about: Dialect = field(default_factory=Dialect)
+    """Says whose rows these are and on which clock, where no more of the form was written down."""
 
     def dialect(self, names: Sequence[str]) -> Dialect:
         """The pinned form for a table of these columns; those that it does not know are text."""
@@ -56,16 +59,17 @@ class Given:
             (name, why) for name, why in dialect.unclear if name not in self.types
         )
         return replace(
-            dialect,
+            dialect.about(self.about),
             columns=tuple(self._declared(dialect.columns)),
             unclear=unclear,
             missing=self.missing,
         )
 
     def _declared(self, columns: Sequence[Column]) -> list[Column]:
-        return [self._column(one) if one.name in self.types else one for one in columns]
+        return [self.column(one) if one.name in self.types else one for one in columns]
 
-    def _column(self, column: Column) -> Column:
+    def column(self, column: Column) -> Column:
+        """A column as the owner says it is."""
         kind = self.types[column.name]
         return replace(
             column, kind=kind, form=self.time_format if kind in _TIMES else None
@@ -79,7 +83,7 @@ def given_form(
 ) -> Given:
     """What the owner says about a table: keywords first, then the environment, then a form that was written down.
 
-    Of a table that has types of its own, what only text needs is refused.
+    Of a table that has types of its own, what only files of text need is refused; its columns of text may be typed.
     """
     given = dict.fromkeys((*WRITTEN, "missing", "schema")) | dict(written or {})
     if unknown := [
@@ -89,11 +93,7 @@ def given_form(
     of_text = location is None or location.kind == "csv"
     said: dict[str, Any] = {}
     for name in WRITTEN:
-        allowed = of_text or (
-            location is not None
-            and location.kind == "excel"
-            and name in ("decimal", "time_format")
-        )
+        allowed = of_text or name in ("decimal", "time_format")
         if given[name] and not allowed:
             _refuse_stored(name, location)
         said[name] = (
@@ -102,21 +102,15 @@ def given_form(
             else None
         )
     declared = _types(types if types is not None else os.environ.get("GAUSSVEIL_TYPES"))
-    if (
-        declared
-        and location is not None
-        and location.kind not in ("csv", "excel", "sqlite")
-    ):
-        _refuse_stored("types", location)
     marks = _marks(
         given["missing"]
         if given["missing"] is not None
         else os.environ.get("GAUSSVEIL_MISSING")
     )
     _check_written(said)
-    pinned = _pinned(given["schema"], location)
+    pinned, about = _pinned(given["schema"], location)
     if pinned is None:
-        return Given(**said, types=declared, missing=marks)
+        return Given(**said, types=declared, missing=marks, about=about)
     over = {
         name: said[name] for name in ("separator", "decimal", "encoding") if said[name]
     }
@@ -197,12 +191,15 @@ def _mark(one: object) -> tuple[str, ...]:
     return _marks(one)
 
 
-def _pinned(schema: object, location: Location | None) -> Dialect | None:
-    """The form that was written down for this table, if any."""
+Written = tuple[Dialect | None, Dialect]
+
+
+def _pinned(schema: object, location: Location | None) -> Written:
+    """The form that was written down for this table, if any; else what is said about its rows alone."""
     if isinstance(schema, Dialect):
-        return replace(schema, found=(), unclear=())
+        return replace(schema, found=(), unclear=()), Dialect()
     if isinstance(schema, Mapping):
-        return form_from(schema, "schema")
+        return form_from(schema, "schema"), Dialect()
     if schema is not None:
         said = schema
     else:
@@ -212,28 +209,24 @@ def _pinned(schema: object, location: Location | None) -> Dialect | None:
     if not asked:
         said = os.environ.get("GAUSSVEIL_PROJECT")
     if said is None:
-        return None
+        return None, Dialect()
     if not isinstance(said, str | os.PathLike):
         raise ParameterError(
             f"schema must be a file of a form, or a form. Got {type(said).__name__}."
         )
     file = Path(said)
-    whole = read_toml(file)
-    if "form" not in whole and file.name != PROJECT_FILE:
-        return form_from(whole, file.name)
     if location is None:
         name = ""
     else:
         name = public_name(f"{location.address}#{location.table}".rstrip("#"))
-    project: Project = read_project(file)
-    form = project.form_of(name)
-    if form is None or not form.keys() - {"people", "unit"}:
+    form = form_in(file, name)
+    if form is None or not form.keys() - set(ABOUT):
         if asked:
             raise SchemaError(
                 f"{file.name} holds no form of {name!r}: write it with gaussveil schema."
             )
-        return None
-    return form_from(form, file.name)
+        return None, form_from(form or {}, file.name)
+    return form_from(form, file.name), Dialect()
 
 
 def form_from(said: Mapping[str, Any], place: str) -> Dialect:
@@ -267,6 +260,7 @@ def form_from(said: Mapping[str, Any], place: str) -> Dialect:
         if name in known
     }
     _check_written(written)
+    require_zone(known.get("time_zone"), f"{place}: time_zone")
     named = known.get("columns", {})
     form = known.get("time_format")
     columns = [_column_from(name, value, form, place) for name, value in named.items()]
@@ -277,7 +271,15 @@ def form_from(said: Mapping[str, Any], place: str) -> Dialect:
         columns=tuple(columns),
         missing=_marks(known.get("missing")),
         unit=known.get("unit"),
+        people=known.get("people"),
+        time_zone=known.get("time_zone"),
     )
+
+
+def require_zone(name: str | None, said: str = "time_zone") -> None:
+    """Refuse a clock that nobody knows."""
+    if name is not None and name not in zoneinfo.available_timezones():
+        refuse(said, "a name such as 'Europe/Zurich'", name)
 
 
 def _column_from(

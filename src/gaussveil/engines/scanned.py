@@ -10,11 +10,13 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from gaussveil.containers import FormNotes
 from gaussveil.engines.dialect import Dialect
 from gaussveil.engines.form import Given, given_form
 from gaussveil.engines.location import Location, locate
 from gaussveil.engines.pieces import mixed_columns
 from gaussveil.engines.sql import kept_rows, select_rows
+from gaussveil.engines.typed_columns import is_read_from_text
 from gaussveil.engines.whole_files import require_whole
 from gaussveil.statistics.source import Source, View, Watch
 
@@ -28,6 +30,8 @@ class ScannedSource(Source):
     _schema: pa.Schema
     _table: str
     """SQL of the whole table."""
+    _own_schema: pa.Schema | None = None
+    """Columns as they are stored, before the form; none where all cells are text."""
     _rows: str
     """SQL of the rows of the view."""
 
@@ -59,9 +63,10 @@ class ScannedSource(Source):
             self.watch.check(self.fingerprint())
 
     @property
-    def found_form(self) -> tuple[str, ...]:
-        """What of the form nobody wrote down."""
-        return self.dialect.found
+    def form_notes(self) -> FormNotes:
+        """What the form says beside names and types: whose rows these are, the clock, what nobody wrote down."""
+        form = self.dialect
+        return FormNotes(form.found, form.people, form.time_zone)
 
     @property
     def table_schema(self) -> pa.Schema:
@@ -70,8 +75,7 @@ class ScannedSource(Source):
 
     def identified(self, unit: str) -> Self:
         """The same table, its units named by the text of their cells, byte for byte."""
-        kinds = {column.name: column.kind for column in self.dialect.columns}
-        if not self._of_text or kinds.get(unit) == "VARCHAR":
+        if not is_read_from_text(unit, self.dialect, self._own_schema):
             return self
         other = self._alike()
         other.dialect = self.dialect.identified([unit])

@@ -22,13 +22,14 @@ from gaussveil.engines.pieces import (
 from gaussveil.engines.scanned import ScannedSource
 from gaussveil.engines.spark_session import readable_table, start_session, working
 from gaussveil.engines.spark_tables import (
-    held_cells,
     names_in_sql,
     read_lines,
     read_parquet,
     records_of,
+    stored_cells,
+    stored_frame,
 )
-from gaussveil.engines.typed_columns import require_stored, stored_form
+from gaussveil.engines.typed_columns import stored_form
 from gaussveil.errors import MissingDependencyError, install
 from gaussveil.statistics.block import Reader
 from gaussveil.statistics.cell_reader import CellReader
@@ -93,11 +94,10 @@ class SparkSource(ScannedSource):
             frame, self._schema = records_of(self._lines, self.dialect, self._above)
         else:
             frame = read_parquet(self._session, self._location)
-            self._schema = to_arrow_schema(frame.schema, timezone="UTC")
-            self.dialect = stored_form(self._schema, self._given)
-            frame = held_cells(frame, self._schema, self.dialect)
-            if self._given.pinned is not None:
-                require_stored(self._schema, self._given.pinned)
+            if self._own_schema is None:
+                self._own_schema = to_arrow_schema(frame.schema, timezone="UTC")
+                self.dialect = stored_form(self._own_schema, self._given)
+            frame, self._schema = stored_frame(frame, self._own_schema, self.dialect)
         self._table = f"gaussveil_table_{next(_NAMES)}"
         frame.createOrReplaceTempView(self._table)
 
@@ -242,30 +242,28 @@ class SparkSource(ScannedSource):
         refuse_mixed(self._mixed, self.view.needed(columns))
         location = self._location
         view = self.view
-        schema = pa.schema(
-            [self._schema.field(name) for name in columns or view.columns[:1]]
-        )
+        form = self.dialect
+        names = list(columns or view.columns[:1])
+        stored = self._own_schema or self._schema
+        own = pa.schema([stored.field(name) for name in names])
         with self._told():
             if location.local and location.kind == "parquet":
                 files = location.files()
             else:
                 files = []
             whole = view.unit is None and view.rate is None
-            if not (files and whole and readable(files[0], schema)):
-                return self._frame(columns), lambda batches: _renamed(
-                    batches, schema.names
-                )
+            if not (files and whole and readable(files[0], own)):
+                return self._frame(columns), lambda batches: _renamed(batches, names)
             pieces = cut_files(files, self._session.sparkContext.defaultParallelism)
 
         def rows(batches: Batches) -> Batches:
             numbers = (
                 number for batch in batches for number in batch.column(0).to_pylist()
             )
-            return (
-                batch
-                for number in numbers
-                for batch in read_piece(pieces[number], schema)
+            found = (
+                batch for number in numbers for batch in read_piece(pieces[number], own)
             )
+            return stored_cells(found, own, form)[0]
 
         return self._session.range(0, len(pieces), 1, len(pieces)), rows
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -17,9 +16,8 @@ from gaussveil.engines.dialect import Dialect
 from gaussveil.engines.form import Given
 from gaussveil.engines.lines import LINE, SCHEMA, decoded, line_batches
 from gaussveil.engines.location import Location, refuse_wildcards
-from gaussveil.engines.typed_columns import without_cells
+from gaussveil.engines.typed_columns import stored_rows, without_cells
 from gaussveil.errors import ParameterError, SchemaError
-from gaussveil.statistics.block import is_number
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,39 +52,30 @@ def read_parquet(session: SparkSession, location: Location) -> DataFrame:
     return session.read.options(**_WHOLE).parquet(*files)
 
 
-def held_cells(frame: DataFrame, schema: pa.Schema, form: Dialect) -> DataFrame:
-    """The table without the marks of missing cells."""
-    own = {column.name: column.missing for column in form.columns}
-    cells = []
-    for field in schema:
-        marks = (*form.missing, *own.get(field.name, ()))
-        name = names_in_sql([field.name])
-        texts = ", ".join(
-            "'" + mark.replace("\\", "\\\\").replace("'", "\\'") + "'" for mark in marks
-        )
-        numbers = ", ".join(
-            f"CAST('{float(mark)!r}' AS DOUBLE)" for mark in marks if _is_number(mark)
-        )
-        if texts and pa.types.is_string(field.type):
-            cells.append(
-                f"CASE WHEN trim({name}) IN ({texts}) THEN NULL ELSE {name} END AS {name}"
-            )
-        elif numbers and is_number(field.type) and not pa.types.is_boolean(field.type):
-            cells.append(
-                f"CASE WHEN CAST({name} AS DOUBLE) IN ({numbers}) THEN NULL ELSE {name} END AS {name}"
-            )
-        else:
-            cells.append(name)
-    if form.missing or any(own.values()):
-        return frame.selectExpr(*cells)
-    return frame
+def stored_cells(
+    batches: Batches, schema: pa.Schema, form: Dialect
+) -> tuple[Batches, pa.Schema]:
+    """Batches of a table with types of its own, of these columns, as its form says; and their schema."""
+    query = stored_rows(LINES, schema, form, collated=False)
+    if query == LINES:
+        return batches, schema
+    made = schema_of(query, schema)
+    return mapped(batches, query, made), made
 
 
-def _is_number(mark: str) -> bool:
-    try:
-        return math.isfinite(float(mark))
-    except ValueError:
-        return False
+def stored_frame(
+    frame: DataFrame, schema: pa.Schema, form: Dialect
+) -> tuple[DataFrame, pa.Schema]:
+    """A frame of a table with types of its own as its form says, by the map of cells of all engines."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    _, made = stored_cells(iter(()), schema, form)
+    if made == schema and stored_rows(LINES, schema, form, collated=False) == LINES:
+        return frame, schema
+    kinds = from_arrow_schema(made, True)
+    return frame.mapInArrow(
+        lambda batches: stored_cells(batches, schema, form)[0], kinds
+    ), made
 
 
 def read_lines(

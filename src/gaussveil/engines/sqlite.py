@@ -47,7 +47,8 @@ class SqliteTable:
             for name, kind in self._kinds.items()
             if kind == "time"
         ]
-        pinned = given.pinned is not None or not times
+        said = all(column.name in given.types for column in times)
+        pinned = given.pinned is not None or said
         self.dialect = Dialect(
             columns=tuple(times), found=() if pinned else ("forms of times",)
         )
@@ -71,7 +72,7 @@ class SqliteTable:
         if name in said or given.pinned is not None:
             return said.get(name, Column(name, "TIMESTAMP"))
         if name in given.types:
-            return Column(name, given.types[name])
+            return given.column(Column(name, "TIMESTAMP"))
         with self._connected() as connection:
             query = f"SELECT {_CELL['text'].format(_name(name))} FROM {self._table} LIMIT {HEAD_LINES}"
             counts = Counter(
@@ -84,7 +85,7 @@ class SqliteTable:
                 if not is_missing(cell, given.missing)
             },
             ".",
-            None,
+            given.time_format,
         )
         if kind in ("DATE", "TIMESTAMP", "TIMESTAMPTZ"):
             return Column(name, kind, form)

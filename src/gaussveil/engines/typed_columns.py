@@ -1,15 +1,29 @@
-"""Columns of tables that have types of their own, in the words of a form, and columns without any cell."""
+"""Columns of tables that have types of their own, in the words of a form, and columns without any cell.
+
+What such a table holds as text may be said to be something else: its cells then go through the map of all cells.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeVar
 
 import pyarrow as pa
 
+from gaussveil.engines.cell_map import (
+    LINES,
+    held,
+    mapped,
+    quoted,
+    schema_of,
+    value,
+)
 from gaussveil.engines.dialect import KINDS, NOTHING, Column, Dialect
-from gaussveil.engines.form import Given
+from gaussveil.engines.form import Given, require_known
 from gaussveil.errors import SchemaError
 
+_ALSO = {("whole", "number"), ("whole", "text")}
+"""What a column may be said to hold beside what its type says."""
 Typed = TypeVar("Typed", pa.Schema, pa.RecordBatch)
 
 
@@ -40,34 +54,90 @@ def word_of(kind: pa.DataType) -> str:
 
 
 def stored_form(schema: pa.Schema, given: Given) -> Dialect:
-    """The form of a table that has types of its own: nothing of it is found in its cells."""
-    pinned = given.pinned or Dialect(missing=given.missing)
-    own = {column.name: column.missing for column in pinned.columns}
-    columns = []
-    for field in schema:
-        word = word_of(field.type)
-        columns.append(
-            Column(field.name, KINDS.get(word, word), None, own.get(field.name, ()))
+    """The form of a table that has types of its own: nothing of it is found in its cells.
+
+    Raises:
+        SchemaError: a column is said to hold what its type cannot; names and types are public.
+    """
+    form = given.pinned or replace(given.about, missing=given.missing)
+    if given.decimal:
+        form = replace(form, decimal=given.decimal)
+    said = {column.name: column for column in form.columns}
+    require_known(list(given.types), schema.names, "types")
+    said |= {name: given.column(Column(name, "VARCHAR")) for name in given.types}
+    require_known(list(said), schema.names, "the form")
+    columns = [_stored_column(field, said.get(field.name)) for field in schema]
+    return replace(form, columns=tuple(columns))
+
+
+def _stored_column(field: pa.Field, said: Column | None) -> Column:
+    """A column by its own type, or by what was said of it where that fits."""
+    stored = word_of(field.type)
+    own = Column(field.name, KINDS.get(stored, stored))
+    if said is None:
+        return own
+    fits = stored == "text" or said.word == stored or (stored, said.word) in _ALSO
+    if not fits:
+        raise SchemaError(
+            f"the form says that {field.name!r} holds {said.word}; in the table it holds {stored}."
         )
-    return Dialect(columns=tuple(columns), missing=pinned.missing, unit=pinned.unit)
+    if stored == "text" or said.word == "text":
+        return said
+    return replace(own, missing=said.missing)
 
 
-def require_stored(schema: pa.Schema, pinned: Dialect) -> None:
-    """Refuse a table whose columns are not what its form says: names and types are public."""
-    for column in pinned.columns:
-        place = schema.get_field_index(column.name)
-        if place < 0:
-            stored = None
-        else:
-            stored = word_of(schema.field(place).type)
-        if stored is None or column.word not in (
-            stored,
-            "number" if stored == "whole" else stored,
-        ):
-            raise SchemaError(
-                f"the form says that {column.name!r} holds {column.word}; in the table it "
-                f"{'is missing' if stored is None else f'holds {stored}'}."
-            )
+def is_read_from_text(name: str, form: Dialect, stored: pa.Schema | None) -> bool:
+    """Whether cells of a column are text that is read as something else; without a stored schema all cells are text."""
+    kind = next((one.kind for one in form.columns if one.name == name), "VARCHAR")
+    text = stored is None or word_of(stored.field(name).type) == "text"
+    return text and kind != "VARCHAR"
+
+
+def stored_rows(table: str, schema: pa.Schema, form: Dialect, *, collated: bool) -> str:
+    """SQL of a table with types of its own: marks of missing cells are missing, text is read as the form says.
+
+    Text of a database has no collation here: that is another notion of equality, and two units would be one to the
+    engine, and two to everybody else.
+    """
+    kinds = {field.name: word_of(field.type) for field in schema}
+    changed = []
+    for column in form.columns:
+        if column.name in kinds:
+            cell = quoted(column.name)
+            made = _stored_value(column, kinds[column.name], form, collated)
+            changed += [f"{made} AS {cell}"] if made != cell else []
+    if changed:
+        return f"(SELECT * REPLACE ({', '.join(changed)}) FROM {table})"
+    return table
+
+
+def _stored_value(column: Column, stored: str, form: Dialect, collated: bool) -> str:
+    """SQL of one cell."""
+    cell = quoted(column.name)
+    marks = (*form.missing, *column.missing)
+    if stored == "text" and column.kind != "VARCHAR":
+        return value(column, form)
+    if stored == "text":
+        bare = f"decode(encode(CAST({cell} AS VARCHAR)))" if collated else cell
+        return held(bare, True, marks, f"trim({bare})" if marks else None)
+    if column.kind == "VARCHAR":
+        text = f"CAST({cell} AS VARCHAR)"
+        return held(text, True, marks, text if marks else None)
+    if stored in ("whole", "number"):
+        return held(cell, False, marks)
+    return cell
+
+
+def as_said(table: pa.Table, given: Given) -> pa.Table:
+    """A table that was read at once, as its form says; its rows in their order."""
+    form = stored_form(table.schema, given)
+    query = stored_rows(LINES, table.schema, form, collated=False)
+    if query == LINES:
+        return table
+    schema = schema_of(query, table.schema)
+    return pa.Table.from_batches(
+        mapped(iter(table.to_batches()), query, schema), schema
+    )
 
 
 def without_cells(table: Typed, dialect: Dialect) -> Typed:

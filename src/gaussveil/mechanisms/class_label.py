@@ -236,14 +236,13 @@ class ClassLabelNoise(Mechanism):
         ]
         for centre in centres:
             to_lattice(centre, plan.noises[0].shape, plan.grid)
+        noises = [plan.noises[position] for position in positions]
         release = self._publish(
             self._said(f"queries of all {len(rows)} labels", *centres, draw=draw),
             lambda: np.stack(
-                [
-                    plan.noises[p].add(c, self.generator)
-                    for p, c in zip(positions, centres)
-                ]
+                [own.add(c, self.generator) for own, c in zip(noises, centres)]
             ),
+            queries,
         )
         rows = release.value
         library = library_of(queries)

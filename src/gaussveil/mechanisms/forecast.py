@@ -298,6 +298,9 @@ class PrivateForecaster(Mechanism):
             },
             past=None if self.model == PAST_KNOWN else f"past until {past.times[-1]}",
             past_days=self._days_used(names, past),
+            found_form=tuple(
+                dict.fromkeys((*models.readings.found_form, *past.found_form))
+            ),
         )
         if self.model == PAST_KNOWN:
             noise.design(queries.forecast, labels=names)

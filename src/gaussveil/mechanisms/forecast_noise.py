@@ -10,7 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gaussveil.accounting import PrivateDiagnostics
+from gaussveil.accounting import Guarantee, PrivateDiagnostics
+from gaussveil.containers import FormNotes
 from gaussveil.errors import ShapeError
 from gaussveil.mechanisms.class_label import ClassLabelNoise
 from gaussveil.mechanisms.forecast_plan import errors_kw
@@ -63,6 +64,12 @@ class ForecastNoise(ClassLabelNoise):
     """The public name of the past that a random forecast is drawn from."""
     past_days: tuple[str, ...]
     """What is random is the past, where it is, and forecasts from overlapping pasts share days of it."""
+    found_form: tuple[str, ...] = ()
+    """What of the form of the readings' table nobody wrote down."""
+
+    def _guarantee(self, plan: Plan, read: object) -> Guarantee:
+        del read
+        return super()._guarantee(plan, FormNotes(self.found_form))
 
     def _said(self, released: str, *centres: Floats, draw: str | None = None) -> Plan:
         said = super()._said(released, *centres, draw=self.past)

@@ -21,6 +21,7 @@ from gaussveil.accounting.certificates.values import digest_of, rounded
 from gaussveil.accounting.directed import sampler_delta
 from gaussveil.accounting.ledger.rules import PERSONAL
 from gaussveil.accounting.names import one_spelling
+from gaussveil.containers import form_notes
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.source_rows import form_assumption
 from gaussveil.noise import Generator
@@ -216,7 +217,8 @@ class Mechanism(ABC):
                 'an account of a ledger, as in Account("town.ledger", "winter")',
                 self.account,
             )
-        draft = self._draft(plan, self._guarantee(plan, read))
+        people = self.people or form_notes(read).people
+        draft = self._draft(plan, self._guarantee(plan, read), people)
         if _planning.get():
             raise _Planned(plan)
         # Keyed names of what is drawn from, one for all accounts of a ledger.
@@ -227,7 +229,7 @@ class Mechanism(ABC):
             )
         )
         with accounting.transaction(
-            self.account, charge, draft, at_once=True, people=self.people or ""
+            self.account, charge, draft, at_once=True, people=people or ""
         ) as debit:
             value = debit.draw((lambda: rounded(draw())) if whole else draw)
         if whole:
@@ -246,7 +248,7 @@ class Mechanism(ABC):
         return accounting.Release(value, debit.certificate.of_values(digest_of(value)))
 
     def _draft(
-        self, plan: Plan, guarantee: accounting.Guarantee
+        self, plan: Plan, guarantee: accounting.Guarantee, people: str | None = None
     ) -> accounting.CertificateDraft:
         return accounting.CertificateDraft(
             released=plan.released,
@@ -257,15 +259,8 @@ class Mechanism(ABC):
             if plan.delta is None
             else checks.delta(plan.delta),
             guarantee=guarantee,
-            assumptions=(*plan.assumptions, *self._whose(plan.adjacency)),
+            assumptions=(*plan.assumptions, *_whose(people, plan.adjacency)),
             parameters=plan.parameters,
-        )
-
-    def _whose(self, adjacency: accounting.Adjacency) -> tuple[str, ...]:
-        if not self.people or adjacency.kind not in PERSONAL:
-            return ()
-        return (
-            f"each of {one_spelling(self.people, 'people')!r} is at most one {adjacency.unit} of this table",
         )
 
     def _guarantee(self, plan: Plan, read: object) -> accounting.Guarantee:
@@ -290,6 +285,15 @@ class Mechanism(ABC):
 
     def __sklearn_clone__(self) -> Self:
         return dataclasses.replace(self)
+
+
+def _whose(people: str | None, adjacency: accounting.Adjacency) -> tuple[str, ...]:
+    """What is assumed of the people that an account is kept for: nobody can see it in a table."""
+    if not people or adjacency.kind not in PERSONAL:
+        return ()
+    return (
+        f"each of {one_spelling(people, 'people')!r} is at most one {adjacency.unit} of this table",
+    )
 
 
 def _unit(unit: Any) -> Any:

@@ -11,15 +11,11 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from gaussveil.containers import FOUND_IN_OBJECTS, form_notes
 from gaussveil.errors import ParameterError, SchemaError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-FOUND_FORM = (
-    b"gaussveil: found form"  # of a table's metadata; statistics/source.py writes it
-)
-FOUND_IN_OBJECTS = "types of columns of objects"  # so it says of a pandas frame
 
 
 def ordered_table(value: Any, order: Sequence[str]) -> Any:
@@ -85,13 +81,10 @@ def sorted_columns(
 
 def form_assumption(read: Any) -> str:
     """What a guarantee assumes of a table whose form nobody wrote down; nothing of one with a pinned form."""
-    found = list(getattr(read, "found_form", ()))
-    metadata = getattr(getattr(read, "schema", None), "metadata", None) or {}
-    if not found and FOUND_FORM in metadata:
-        found = metadata[FOUND_FORM].decode().split(", ")
+    found = form_notes(read).found
     if not found:
         return ""
-    if found == [FOUND_IN_OBJECTS]:
+    if found == (FOUND_IN_OBJECTS,):
         place = "frame"
     else:
         place = "file"

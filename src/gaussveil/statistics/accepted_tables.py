@@ -10,6 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gaussveil.containers import (
+    FOUND_IN_OBJECTS,
+    FormNotes,
     cell_name,
     cell_number,
     cell_numbers,
@@ -19,10 +21,6 @@ from gaussveil.containers import (
     uncoerced,
 )
 from gaussveil.errors import SchemaError, ShapeError
-from gaussveil.statistics.source import (
-    FOUND_FORM,
-    FOUND_IN_OBJECTS,
-)
 
 
 def accepted(data: Any) -> pa.Table | NDArray[Any]:
@@ -130,7 +128,8 @@ def _told(table: pa.Table, data: Any) -> pa.Table:
     if library_of(data) == "pandas" and any(
         str(kind) == "object" for kind in data.dtypes
     ):
-        return table.replace_schema_metadata({FOUND_FORM: FOUND_IN_OBJECTS})
+        notes = FormNotes((FOUND_IN_OBJECTS,))
+        return table.replace_schema_metadata(notes.metadata())
     return table
 
 

@@ -11,18 +11,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gaussveil.containers import (
+    FormNotes,
     cell_name,
+    form_notes,
 )
 from gaussveil.errors import SchemaError
 from gaussveil.statistics.accepted_tables import accepted, label_column
 from gaussveil.statistics.block import Block, Reader, plain
 from gaussveil.statistics.row_hash import BOUND_KEY, hash_rows
-from gaussveil.statistics.source import (
-    FOUND_FORM,
-    Source,
-    View,
-    Watch,
-)
+from gaussveil.statistics.source import Source, View, Watch
 
 _BATCH_ROWS = 2**13
 
@@ -83,16 +80,9 @@ class MemorySource(Source):
         )
 
     @property
-    def found_form(self) -> tuple[str, ...]:
-        """What nobody wrote down of the table that this one was brought from."""
-        if isinstance(self._data, pa.Table):
-            metadata = self._data.schema.metadata
-        else:
-            metadata = None
-        found = (metadata or {}).get(FOUND_FORM, b"").decode()
-        if found:
-            return tuple(found.split(", "))
-        return ()
+    def form_notes(self) -> FormNotes:
+        """What the form of the table says that this one was brought from."""
+        return form_notes(self._data)
 
     def fingerprint(self) -> str:
         """Length, and checksums of the words in memory, labels beside an array included."""

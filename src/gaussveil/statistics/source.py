@@ -19,10 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gaussveil import checks
+from gaussveil.containers import FormNotes
 from gaussveil.errors import ParameterError, SchemaError, SourceError
 from gaussveil.shown import Told
 from gaussveil.statistics.block import Block, Grouping, Reader, plain, require_columns
 from gaussveil.statistics.cell_reader import CellReader, require_unit
+from gaussveil.statistics.clocks import on_clock
 from gaussveil.statistics.row_hash import (
     coin_threshold,
     derive_key,
@@ -35,9 +37,6 @@ from gaussveil.statistics.unit_counts import units_per_value
 from gaussveil.typing import Integers
 
 Result = TypeVar("Result")
-FOUND_FORM = b"gaussveil: found form"
-"""Where a table that was brought here says what of its form nobody wrote down."""
-FOUND_IN_OBJECTS = "types of columns of objects"
 
 
 @dataclass(frozen=True)
@@ -155,9 +154,14 @@ class Source(Told, ABC):
         )
 
     @property
+    def form_notes(self) -> FormNotes:
+        """What the form says beside names and types: whose rows these are, the clock, what nobody wrote down."""
+        return FormNotes()
+
+    @property
     def found_form(self) -> tuple[str, ...]:
         """What of the table's form nobody wrote down: it was found in private cells."""
-        return ()
+        return self.form_notes.found
 
     def identified(self, unit: str) -> Self:
         """The same table, its units named by the text of their cells where they lie as text, whatever they seem to be.
@@ -263,6 +267,7 @@ class Source(Told, ABC):
         """
         self._require_same_unit(reader.unit)
         source = self.identified(reader.unit)
+        reader = on_clock(reader, self.form_notes.time_zone)
         reader.check(source.schema)
         state = source._fold_units(reader, totals, kept)
         self.watch.check(self.fingerprint())
@@ -322,9 +327,7 @@ class Source(Told, ABC):
         table = pa.Table.from_batches(
             rows, schema=pa.schema([self.schema.field(name) for name in names])
         )
-        return table.replace_schema_metadata(
-            {FOUND_FORM: ", ".join(self.found_form)} if self.found_form else None
-        )
+        return table.replace_schema_metadata(self.form_notes.metadata())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Arrow's protocol, so that what reads frames (``read_readings``) reads a Source as well."""

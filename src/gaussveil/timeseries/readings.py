@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaussveil import checks
+from gaussveil.containers import form_notes
 from gaussveil.errors import ParameterError, SchemaError, ShapeError
 from gaussveil.timeseries.clock import MINUTE, skipped, to_wall_clock
 from gaussveil.timeseries.gridding import (
@@ -60,6 +61,8 @@ class Readings:
     households: tuple[str, ...]
     start: np.datetime64
     step_minutes: int
+    found_form: tuple[str, ...] = ()
+    """What of the form of their table nobody wrote down: guarantees name it."""
 
     def __post_init__(self) -> None:
         values = np.asarray(self.values, dtype=np.float64)
@@ -147,6 +150,7 @@ class Readings:
             tuple(households),
             self.start,
             self.step_minutes,
+            self.found_form,
         )
 
     def window(self, first: int, count: int) -> Readings:
@@ -161,6 +165,7 @@ class Readings:
             self.households,
             start,
             self.step_minutes,
+            self.found_form,
         )
 
     def resample(self, step_minutes: int) -> Readings:
@@ -174,7 +179,13 @@ class Readings:
         whole = self.values[:, : self.count // factor * factor].reshape(
             len(self), -1, factor
         )
-        return Readings(whole.mean(axis=2), self.households, self.start, step_minutes)
+        return Readings(
+            whole.mean(axis=2),
+            self.households,
+            self.start,
+            step_minutes,
+            self.found_form,
+        )
 
 
 @checks.former(**FORMER_NAMES)
@@ -215,6 +226,8 @@ def read_readings(
     checks.one_of("measured_in", measured_in, ("kW", "W", "kWh", "Wh"))
     checks.one_of("layout", layout, ("auto", "long", "wide"))
     columns = columns_of(table)
+    notes = form_notes(table)
+    time_zone = time_zone or notes.time_zone
     if layout == "auto":
         if household in columns:
             layout = "long"
@@ -288,7 +301,7 @@ def read_readings(
         power if layout == "long" else "",
         names,
     )
-    return Readings(filled, names, np.datetime64(start, "m"), step)
+    return Readings(filled, names, np.datetime64(start, "m"), step, notes.found)
 
 
 def _melt(

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from gaussveil.accounting import Certificate
+from gaussveil.accounting import Certificate, Guarantee
 from gaussveil.accounting.canonical import parse_json
+from gaussveil.containers import FormNotes, form_notes
 from gaussveil.errors import AssumptionError, FormatError
 from gaussveil.mechanisms.meter_stream import continuation
 from gaussveil.mechanisms.release_path import Mechanism
+from gaussveil.mechanisms.source_rows import form_assumption
 from gaussveil.noise import Generator, default_generator
 from gaussveil.shown import Told
+from gaussveil.typing import Floats
 
 WARNING = "contains private state: whoever reads it can take the noise off the stream"
 
@@ -26,6 +30,7 @@ class Continued(Told, Mechanism):
         None  # a saved state that nobody went on from yet
     )
     _process: int = 0
+    _read: FormNotes = FormNotes()
 
     @property
     def is_open(self) -> bool:
@@ -54,6 +59,35 @@ class Continued(Told, Mechanism):
                 "a stream that was certified with secure noise cannot go on with a seeded generator: leave it out."
             )
         return self.generator
+
+    def _answered(self, values: Floats, readings: Any) -> Floats:
+        """The answers to a block; the first one is drawn inside the transaction."""
+        self._note_form(readings)
+        if self.is_open:
+            return self._push(values)
+        return self._open_with(values)
+
+    @abstractmethod
+    def _open_with(self, first: Floats) -> Floats:
+        """Debit, certify, and answer the first block."""
+
+    @abstractmethod
+    def _push(self, values: Floats) -> Floats:
+        """The answers to a block of an open stream."""
+
+    def _note_form(self, readings: Any) -> None:
+        """Let the guarantee name what nobody wrote down of a table of readings, also of one that comes later."""
+        assumed = form_assumption(readings)
+        if not assumed:
+            return
+        self._read = form_notes(readings)
+        if not self.is_open:
+            return
+        held = self.certificate_.guarantee
+        if held.kind != "none" and assumed not in held.reason:
+            reason = "; ".join(filter(None, (held.reason, assumed)))
+            said = Guarantee(held.kind, reason)
+            self.certificate_ = replace(self.certificate_, guarantee=said)
 
     def _check_process(self) -> None:
         if self._process != os.getpid():

@@ -185,9 +185,7 @@ class RunningTotal(Continued):
             raise AssumptionError(
                 f"the certificate covers {design.sample_limit} readings, not more. Begin a new one."
             )
-        if self.is_open:
-            return self._push(values)
-        return self._open_with(values)
+        return self._answered(values, readings)
 
     def _open_with(self, first: Floats) -> Floats:
         """The first block is drawn inside the transaction, like every other release."""
@@ -198,7 +196,7 @@ class RunningTotal(Continued):
             return self._push(first)
 
         return self._publish(
-            total_plan(self.design_, self.released_as), make, whole=False
+            total_plan(self.design_, self.released_as), make, self._read, whole=False
         ).value
 
     def _push(self, values: Floats) -> Floats:
