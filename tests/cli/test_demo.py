@@ -19,7 +19,6 @@ from gaussveil.accounting import Certificate, Ledger, verify
 from gaussveil.accounting.diagnostics import MARK
 from gaussveil.cli.main import main
 from gaussveil.timeseries import simulate_households
-from gaussveil_town.releases import BUDGET
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -51,9 +50,9 @@ def answer(folder: Path) -> dict[str, Any]:
     return found
 
 
-def test_five_kinds_are_released_verified_and_audited(answer: dict[str, Any]) -> None:
+def test_six_kinds_are_released_verified_and_audited(answer: dict[str, Any]) -> None:
     names = [item["name"] for item in answer["releases"]]
-    assert names == ["profile", "forecast", "forecast", "forecast", "mixture", "stream", "sketch"]
+    assert names == ["profile", "total", "days", "stream", "forecast", "sketch"]
     for item in answer["releases"]:
         assert item["verified"]
         assert item["audit"] == "holds-on-these-neighbours"
@@ -72,7 +71,7 @@ def test_exact_composition_is_what_the_ledger_says_and_below_the_sum(folder: Pat
         assert account["summed_epsilon"] == pytest.approx(sum(item["epsilon"] for item in own))
         composed = book.statement(account["account"]).composition.epsilon(account["delta"])
         assert account["exact_epsilon"] == pytest.approx(composed, rel=1e-9)
-        assert account["exact_epsilon"] <= account["summed_epsilon"] <= BUDGET[0]
+        assert account["exact_epsilon"] <= account["summed_epsilon"] <= account["budget_epsilon"]
         if account["releases"] > 1:
             assert account["exact_epsilon"] < 0.8 * account["summed_epsilon"]
     assert by_release == {}
@@ -96,8 +95,26 @@ def test_the_report_holds_no_private_value_and_the_owners_page_is_marked(folder:
     for path in (private, folder / "town" / "private-diagnostics.json"):
         assert path.stat().st_mode & 0o077 == 0
     # The three tables of the report: spending, certificates, and the exact curves of the three pairs.
-    assert shared.count("<svg ") == 8
+    assert shared.count("<svg ") == 9
     assert "5.5069" in shared
+
+
+def test_every_release_says_what_it_is_for_and_how_far_off_it_is(folder: Path) -> None:
+    shared = (folder / "town" / "demo.html").read_text(encoding="utf-8")
+    headings = ("average day", "energy, as it grows", "Synthetic days", "bill, privately", "evening", "homes' profiles")
+    parts = shared.replace("&#39;", "'").split("<h2")[1:7]
+    for heading, part in zip(headings, parts, strict=True):
+        assert heading in part
+        assert part.count("Use: ") == 1
+        assert "Error" in part
+    assert "cannot be useful with 8 units" in shared
+
+
+def test_the_forecasts_setting_is_chosen_by_promises_alone() -> None:
+    from gaussveil_town.evening import error_left, promised
+
+    epsilon, delta = promised()
+    assert error_left(epsilon, delta) <= 0.25 < error_left(epsilon / 2, delta)
 
 
 def test_synthetic_days_are_sensible(folder: Path) -> None:

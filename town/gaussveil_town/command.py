@@ -16,7 +16,7 @@ from gaussveil.report.figures import save
 from gaussveil.timeseries import Readings, simulate_households
 from gaussveil_town.curve_figures import compared_curves
 from gaussveil_town.exact_curves import DELTA, LABELLED, example_panels
-from gaussveil_town.figures import overview_figure
+from gaussveil_town.figures import kw_of, overview_figure
 from gaussveil_town.files import NAMES, SIMULATED, TownFiles, new_ledger, write_run
 from gaussveil_town.releases import TownRun, run_town
 
@@ -61,7 +61,7 @@ def answer(
         town = run.releases
         save(
             overview_figure(
-                town.profile, town.forecasts[-1], town.synthetic, town.spending
+                town.profile, town.forecast, kw_of(town.synthetic), town.spending
             ),
             picture,
         )
@@ -79,7 +79,7 @@ def _welcome(source: str, readings: Readings, ledger: Path) -> None:
         f"{source}: {len(readings)} homes, {days} days of {readings.step_minutes}-minute readings"
     )
     print_line(
-        f"new ledger: {ledger}; three accounts, every release is debited before its noise is drawn"
+        f"new ledger: {ledger}; four accounts, every release is debited before its noise is drawn"
     )
 
 
@@ -105,13 +105,13 @@ def _tell(run: TownRun, files: TownFiles) -> None:
             str(item.releases),
             f"{item.summed_epsilon:.3g}",
             f"{item.exact_epsilon:.4g}",
+            f"({item.budget[0]:g}, {item.budget[1]:g})",
         )
         for item in town.spending
     ]
     print_line("")
-    print_table(("account", "releases", "epsilon summed", "composed exactly"), spent)
-    print_line(
-        f"budget of each account: epsilon {town.spending[0].budget[0]:g}, delta {town.spending[0].budget[1]:g}"
+    print_table(
+        ("account", "releases", "epsilon summed", "composed exactly", "budget"), spent
     )
     print_line("")
     print_line(

@@ -53,7 +53,7 @@ def demo(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Do a utility's whole job on a town: average day, forecast, mixture, stream and sketch, audited and accounted for.
+    """Do a utility's whole job on a town: average day, totals, synthetic days, a bill, a forecast, a sketch, audited.
 
     OUT/demo.html is the report to share; OUT/private-diagnostics.html shows the truth beside every release and is for
     the owner alone. Your own readings are a long table (household, time, kw) or a wide one (time and a column per

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
-from numpy.typing import NDArray
 
 from gaussveil.figure_style import FAINT, INK, SERIES, drawing, legend_above
-from gaussveil.mechanisms import MixtureModel, PrivateForecast, Sketch
+from gaussveil.mechanisms import PrivateForecast, Sketch
 from gaussveil.typing import Floats, Times
+from gaussveil_town.feeder import FeederTotal
 from gaussveil_town.released import Spending
+from gaussveil_town.tables import DAY_KINDS, PARTS
 
 WIDTH = 7.4
 SHOWN_DAYS = 2
@@ -84,27 +86,52 @@ def draw_profile(axes: Axes, profile: Any) -> None:
     axes.set_xticks(range(0, 25, 6))
 
 
-def evenings_figure(
-    forecasts: Sequence[PrivateForecast],
-    plain: Sequence[Floats] = (),
-    truth: Sequence[Floats] = (),
+def evening_figure(
+    forecast: PrivateForecast, plain: Floats | None = None, truth: Floats | None = None
 ) -> Figure:
-    """One panel per forecast; with the plain forecasts and the truth it is for the owner alone."""
-    with drawing(WIDTH, 2.9, 1, len(forecasts), sharey=True, squeeze=False) as (
-        figure,
-        panels,
-    ):
-        panels = panels[0]
-        for index, (axes, forecast) in enumerate(zip(panels, forecasts)):
-            draw_evening(
-                axes,
-                forecast,
-                plain[index] if plain else None,
-                truth[index] if truth else None,
+    """The forecast; with the plain one and the truth it is for the owner alone."""
+    with drawing(WIDTH, 2.9) as (figure, axes):
+        draw_evening(axes, forecast, plain, truth)
+        axes.set_title(f"kW, {_day_name(forecast.times[0])}")
+        if plain is not None or truth is not None:
+            legend_above(figure, axes)
+        return figure
+
+
+def total_figure(total: FeederTotal, truth: Floats | None = None) -> Figure:
+    """The total as it grows, and each day's own energy from it; with the true ones for the owner alone."""
+    with drawing(WIDTH, 2.9, 1, 2) as (figure, (left, right)):
+        days = np.arange(1, total.kwh.size + 1) / total.per_day
+        left.plot(days, total.kwh / 1000, color=SERIES[3], label="private")
+        right.bar(
+            np.arange(1, total.day_kwh.size + 1),
+            total.day_kwh / 1000,
+            0.7,
+            color=SERIES[3],
+            label="private",
+        )
+        right.errorbar(
+            np.arange(1, total.day_kwh.size + 1),
+            total.day_kwh / 1000,
+            2 * total.day_sd / 1000,
+            fmt="none",
+            ecolor=FAINT,
+            elinewidth=1.0,
+        )
+        if truth is not None:
+            left.plot(days, truth / 1000, color=INK, linewidth=1.0, label="true")
+            true_days = np.diff(truth[total.per_day - 1 :: total.per_day], prepend=0.0)
+            right.plot(
+                np.arange(1, true_days.size + 1),
+                true_days / 1000,
+                "_",
+                color=INK,
+                markersize=9,
+                markeredgewidth=1.8,
             )
-            axes.set_title(_day_name(forecast.times[0]))
-        if plain or truth:
-            legend_above(figure, panels[0])
+            legend_above(figure, left)
+        left.set(title="energy so far, MWh", xlabel="day", ylim=(0.0, None))
+        right.set(title="of each day, MWh; two standard errors", xlabel="day")
         return figure
 
 
@@ -149,47 +176,44 @@ def draw_evening(
     axes.set_xlabel("hour of the day")
 
 
-def days_figure(
-    model: MixtureModel,
-    rows: Floats,
-    kinds: NDArray[np.int64],
-    truth: Sequence[Floats] = (),
-) -> Figure:
+def days_figure(drawn: pa.Table, truth: Mapping[str, Floats] | None = None) -> Figure:
     """One panel per kind of day: spread of synthetic days; `truth` holds the quantiles 5, 50, 95 % of the real ones."""
-    with drawing(WIDTH, 2.9, 1, len(model.classes), sharey=True, squeeze=False) as (
-        figure,
-        panels,
-    ):
-        panels = panels[0]
-        for index, (axes, name) in enumerate(zip(panels, model.classes)):
+    with drawing(WIDTH, 2.9, 1, len(DAY_KINDS), sharey=True) as (figure, panels):
+        for index, (axes, kind) in enumerate(zip(panels, DAY_KINDS)):
             draw_days(
-                axes, rows[kinds == index], index, truth[index] if truth else None
+                axes, kw_of(drawn, kind), index, None if truth is None else truth[kind]
             )
-            axes.set_title(f"{name}s")
+            axes.set_title(f"{kind}s")
         panels[0].set_ylabel("kW")
-        if truth:
+        if truth is not None:
             legend_above(figure, panels[0])
         return figure
+
+
+def kw_of(drawn: pa.Table, kind: str | None = None) -> Floats:
+    """Days x parts of the day, of one kind or of all."""
+    rows = np.column_stack([drawn[name].to_numpy() for name in PARTS])
+    if kind is None:
+        return rows
+    return np.asarray(rows[np.array(drawn["kind"].to_pylist()) == kind])
 
 
 def draw_days(
     axes: Axes, rows: Floats, index: int, truth: Floats | None = None
 ) -> None:
-    """Quantiles of days, given in log kW, inside a panel."""
+    """Quantiles of days in kW inside a panel."""
     colour = SERIES[index % len(SERIES)]
     count = rows.shape[1]
     hours = (np.arange(count) + 0.5) * 24 / count
     if len(rows):
         for low, high, strength in BANDS:
-            below, above = np.exp(np.percentile(rows, [low, high], axis=0))
+            below, above = np.percentile(rows, [low, high], axis=0)
             axes.fill_between(
                 hours, below, above, color=colour, alpha=strength, linewidth=0
             )
-        axes.plot(
-            hours, np.exp(np.median(rows, axis=0)), color=colour, label="synthetic"
-        )
+        axes.plot(hours, np.median(rows, axis=0), color=colour, label="synthetic")
     if truth is not None:
-        for line, quantile in zip(np.exp(truth), ("5 %", "median", "95 %")):
+        for line, quantile in zip(truth, ("5 %", "median", "95 %")):
             middle = quantile == "median"
             axes.plot(
                 hours,
@@ -207,8 +231,8 @@ def draw_days(
 def stream_figure(
     times: Times, kw: Floats, day_kwh: Floats, truth: Floats | None = None
 ) -> Figure:
-    """Private readings of the last days, and the energy of every day; with the true readings for the owner alone."""
-    with drawing(WIDTH, 2.9, 1, 2, width_ratios=(1.2, 1.0)) as (figure, (left, right)):
+    """The energy of every day, and private readings of the last days; with the true readings for the owner alone."""
+    with drawing(WIDTH, 2.9, 1, 2, width_ratios=(1.0, 1.2)) as (figure, (right, left)):
         per_day = kw.size // max(day_kwh.size, 1)
         shown = slice(-SHOWN_DAYS * per_day, None)
         hours = np.asarray(
@@ -220,7 +244,7 @@ def stream_figure(
             xlim=(0.0, 24.0 * SHOWN_DAYS),
         )
         left.set_xticks(range(0, 24 * SHOWN_DAYS + 1, 12))
-        left.set_title("readings, kW")
+        left.set_title("what the receiver sees, kW")
         draw_energies(
             right,
             day_kwh,
@@ -312,7 +336,7 @@ def overview_figure(
         notes = (
             "mean kW by hour; the band holds the true one with 95 %",
             "kW, with the band for a reading",
-            "kW, drawn from a private mixture",
+            "kW by part of the day, of homes that nobody lives in",
             "epsilon: promises summed, and composed exactly",
         )
         for axes, title, note in zip(panels, titles, notes):

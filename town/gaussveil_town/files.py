@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from gaussveil.accounting import Ledger
 from gaussveil.errors import LedgerStateError, SourceError
 from gaussveil.files import PRIVATE, csv_text, write_whole
@@ -95,12 +93,10 @@ def _certificates(run: TownRun, folder: Path) -> list[Path]:
 
 
 def _synthetic(run: TownRun, path: Path) -> None:
-    model = run.releases.model
-    kw = np.exp(run.releases.synthetic)
-    kinds = run.releases.synthetic_kinds
-    header = ["kind", *(f"kW {name}" for name in model.columns)]
+    drawn = run.releases.synthetic
+    header = [name if name == "kind" else f"kW {name}" for name in drawn.column_names]
     rows = (
-        [model.classes[kind], *(f"{value:.4g}" for value in row)]
-        for kind, row in zip(kinds, kw)
+        [cell if isinstance(cell, str) else f"{cell:.4g}" for cell in row.values()]
+        for row in drawn.to_pylist()
     )
     write_whole(path, csv_text([header, *rows]))

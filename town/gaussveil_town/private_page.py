@@ -10,16 +10,21 @@ import numpy as np
 from gaussveil.accounting import PrivateDiagnostics
 from gaussveil.accounting.diagnostics import MARK
 from gaussveil.audit import Audit
+from gaussveil.mechanisms.forecast_dial import DialPoint
 from gaussveil.report.figures import svg
+from gaussveil.report.forecast_dial import HEADINGS, dial_figure, dial_lines
 from gaussveil.report.html import Report, Section, Table
 from gaussveil.typing import Floats
 from gaussveil_town.figures import (
     days_figure,
-    evenings_figure,
+    evening_figure,
+    kw_of,
     sketch_figure,
     stream_figure,
+    total_figure,
 )
 from gaussveil_town.released import TownReleases
+from gaussveil_town.tables import DAY_KINDS
 
 Audits = Sequence[tuple[str, Audit]]
 
@@ -34,7 +39,9 @@ def town_private_report(
         "the releases hide; no guarantee covers it.",
         sections=(
             _audits(audits),
-            _evenings(town, _lines(private, "plain_kw"), _lines(private, "truth_kw")),
+            _total(town, _array(private, "total_kwh")),
+            _evening(town, _array(private, "plain_kw"), _array(private, "truth_kw")),
+            _dial(private),
             _days(town, private),
             _stream(town, np.asarray(private["meter_kw"])),
             _sketch(town, private),
@@ -57,9 +64,9 @@ def _audits(audits: Audits) -> Section:
     return Section(
         heading="Audits on the real neighbours",
         paragraphs=(
-            "Forecast: every ordered pair of homes in the cluster. Mixture: the worst pair that any home can make. "
-            "Stream: the promised event taken out at every time of the meter's own readings. Sketch: every home left "
-            "out in turn. Delta is exact, both directions, at the promised epsilon.",
+            "Forecast: every ordered pair of homes in the group. Profile, total and days: the worst pair that any home "
+            "can make. Stream: the promised event taken out at every time of the meter's own readings. Sketch: every "
+            "home left out in turn. Delta is exact, both directions, at the promised epsilon.",
         ),
         table=Table(
             ("release", "neighbours", "promised delta", "worst delta found", "verdict"),
@@ -68,54 +75,76 @@ def _audits(audits: Audits) -> Section:
     )
 
 
-def _evenings(town: TownReleases, plain: list[Floats], truth: list[Floats]) -> Section:
-    released = np.concatenate([one.kw for one in town.forecasts])
-    actual = np.concatenate(truth)
-    inside = np.concatenate(
-        [
-            (one.lower_kw <= came) & (came <= one.upper_kw)
-            for one, came in zip(town.forecasts, truth)
-        ]
-    )
+def _total(town: TownReleases, truth: Floats) -> Section:
+    error = _rmse(town.total.kwh, truth)
     return Section(
-        heading="Forecasts",
+        heading="The feeder's energy",
+        facts=(
+            ("Error of a total", f"{error:,.0f} kWh, root mean square"),
+            (
+                "Error of the last total",
+                f"{abs(town.total.kwh[-1] / truth[-1] - 1):.2%}",
+            ),
+        ),
+        figure=svg(total_figure(town.total, truth), "total", "Private and true."),
+    )
+
+
+def _evening(town: TownReleases, plain: Floats, truth: Floats) -> Section:
+    found = town.forecast
+    inside = (found.lower_kw <= truth) & (truth <= found.upper_kw)
+    return Section(
+        heading="Forecast",
         facts=(
             (
                 "Error of the release",
-                f"{_rmse(released, actual):.3g} kW, root mean square over the three evenings",
+                f"{_rmse(found.kw, truth):.3g} kW, root mean square over the evening",
             ),
-            (
-                "Error of the plain forecast",
-                f"{_rmse(np.concatenate(plain), actual):.3g} kW",
-            ),
-            ("Readings inside the band", f"{inside.mean():.0%} of {inside.size}"),
+            ("Error of the plain forecast", f"{_rmse(plain, truth):.3g} kW"),
+            ("Readings inside the band", f"{inside.sum()} of {inside.size}"),
         ),
         figure=svg(
-            evenings_figure(town.forecasts, plain, truth),
-            "evenings",
-            "Released and plain forecasts, and the truth.",
+            evening_figure(found, plain, truth),
+            "evening",
+            "Released and plain forecast, and the truth.",
         ),
+    )
+
+
+def _dial(private: PrivateDiagnostics) -> Section:
+    given: Any = private["dial"]
+    points = [DialPoint(**point) for point in given]
+    rows, verdict = dial_lines(points)
+    return Section(
+        heading="The dial: what a forecast of one home keeps",
+        paragraphs=(
+            f"All homes of the district, released or not: {verdict}. Errors are of the logarithm of power.",
+        ),
+        figure=svg(
+            dial_figure(points),
+            "dial",
+            "What is kept at which promise, and the error beside the group's average and the plain forecast.",
+        ),
+        table=Table(HEADINGS, rows),
     )
 
 
 def _days(town: TownReleases, private: PrivateDiagnostics) -> Section:
     quantiles: Any = private["day_quantiles"]
     assert isinstance(quantiles, Mapping)
-    truth = [np.asarray(quantiles[str(name)]) for name in town.model.classes]
+    truth = {kind: np.asarray(quantiles[kind]) for kind in DAY_KINDS}
+    made = {
+        kind: np.percentile(kw_of(town.synthetic, kind), [5.0, 50.0, 95.0], axis=0)
+        for kind in DAY_KINDS
+        if len(kw_of(town.synthetic, kind))
+    }
+    off = np.mean([np.abs(made[kind] / truth[kind] - 1) for kind in made])
     return Section(
         heading="Synthetic days beside the real ones",
-        paragraphs=(
-            "Lines in ink: median, and 5 and 95 %, of the days that the mixture was fitted to.",
-        ),
-        facts=(
-            (
-                "Divergence",
-                f"{float(np.asarray(private['mixture_divergence'])):.3g}: Kullback-Leibler, from the fit without "
-                "privacy to the released mixture",
-            ),
-        ),
+        paragraphs=("Lines in ink: median, and 5 and 95 %, of the real days.",),
+        facts=(("Error", f"{off:.0%} of these quantiles, on average"),),
         figure=svg(
-            days_figure(town.model, town.synthetic, town.synthetic_kinds, truth),
+            days_figure(town.synthetic, truth),
             "days",
             "Synthetic and real days.",
         ),
@@ -167,9 +196,8 @@ def _sketch(town: TownReleases, private: PrivateDiagnostics) -> Section:
     )
 
 
-def _lines(private: PrivateDiagnostics, name: str) -> list[Floats]:
-    found: Any = private[name]
-    return [np.asarray(line, dtype=np.float64) for line in found]
+def _array(private: PrivateDiagnostics, name: str) -> Floats:
+    return np.asarray(private[name], dtype=np.float64)
 
 
 def _rmse(one: Floats, other: Floats) -> float:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from gaussveil.accounting import Certificate, Verification
-from gaussveil.mechanisms import MixtureModel, PrivateForecast, Sketch
-from gaussveil.typing import Floats, Integers, Times
+from gaussveil.mechanisms import PrivateForecast, Sketch
+from gaussveil.postprocessing.synthetic.model import SyntheticModel
+from gaussveil.typing import Floats, Times
+from gaussveil_town.feeder import FeederTotal
 
 
 @dataclass(frozen=True)
@@ -44,14 +46,17 @@ class TownReleases:
 
     source: str
     repeatable: bool
+    homes: int
     profile: pa.Table
-    forecasts: tuple[PrivateForecast, ...]
-    model: MixtureModel
-    synthetic: Floats
-    synthetic_kinds: Integers
+    total: FeederTotal
+    by_zone: str
+    """What a plan says of an average day by zone, which was not asked for."""
+    model: SyntheticModel
+    synthetic: pa.Table
     stream_times: Times
     stream_kw: Floats
     day_kwh: Floats
+    forecast: PrivateForecast
     sketch: Sketch
     checked: tuple[Checked, ...]
     spending: tuple[Spending, ...]

@@ -1,9 +1,9 @@
 """The main job, start to end, on a town of homes: what `gaussveil demo` does.
 
-A ledger is opened with a budget; the town's average day, three evening forecasts of one home, a mixture of load
-profiles, a stream of one meter and a sketch of the homes' profiles are released, each debited first; every certificate
-is recomputed and every release audited on its real neighbours. What may be shared (`TownReleases`) and what only the
-owner may see come back apart.
+A ledger is opened with budgets; the town's average day, the feeder's energy as it grows, synthetic days, one meter's
+registers and stream, an evening's forecast of one home and a sketch of the homes' profiles are released, each debited
+first; every certificate is recomputed and every release audited on its real neighbours. What may be shared
+(`TownReleases`) and what only the owner may see come back apart.
 """
 
 from __future__ import annotations
@@ -19,54 +19,53 @@ from gaussveil.accounting import (
     Certificate,
     Ledger,
     PrivateDiagnostics,
-    Release,
     verify,
 )
 from gaussveil.audit import Audit
 from gaussveil.mechanisms import (
     Mean,
     MeterStream,
-    PrivateForecast,
-    PrivateForecaster,
-    PrivateGaussianMixture,
     PrivateSketch,
+    SyntheticTable,
     TableRelease,
 )
 from gaussveil.noise import Generator
 from gaussveil.statistics import hour_of
 from gaussveil.timeseries import Readings
-from gaussveil.typing import Floats, Progress
+from gaussveil.typing import Progress
 from gaussveil_town import tables
 from gaussveil_town.audits import audit_charge, audit_sketch, audit_stream, shortened
+from gaussveil_town.evening import Evening, released_evening
+from gaussveil_town.feeder import by_zone, energies, feeder_total
 from gaussveil_town.released import Checked, Spending, TownReleases
 
-BUDGET = (4.0, 1e-5)  # of every account
-DELTA = 1e-6  # of every release
+BUDGET = (4.0, 1e-5)  # of every account but the forecast's
+FORECAST_BUDGET = (20.0, 0.02)  # of the home whose evening is forecast
+DELTA = 1e-6  # of every other release
 PROFILE_EPSILON = 1.0
-FORECAST_EPSILON = 1.0
-MIXTURE_EPSILON = 2.0
+TOTAL_EPSILON = 1.0
+DAYS_EPSILON = 2.0
 SKETCH_EPSILON = 1.0
 STREAM_EPSILON = 1.0
-EVENINGS = 3
-EVENING_HOUR = 17
-HORIZON = "3h"
-DISTRICT = (
-    40  # homes that the forecast hides among, at most; more would only take longer
-)
-PROFILE_RADIUS = 4.5  # log kW, about the public centre
 ROW_NORM = 4.0
-COMPONENTS = 256
+COMPONENTS = 1024
 EVENT = (0.5, "1h")  # what the stream hides: half a kilowatt for an hour
 SYNTHETIC_DAYS = 2000
 PROFILE = "profile"
+TOTAL = "total"
 FORECAST = "forecast"
-MIXTURE = "mixture"
+DAYS = "days"
 STREAM = "stream"
 SKETCH = "sketch"
+HOMES_ACCOUNT = "all homes"
+DAY_ACCOUNT = "one home's day"
+METER_ACCOUNT = "one meter"
+HOME_ACCOUNT = "one home's forecast"
 _PROTECTS = {
-    "one home's forecast": "which home of its cluster is forecast",
-    "all homes": "whether a home is in the town at all",
-    "one meter": "one event of half a kilowatt for an hour",
+    HOMES_ACCOUNT: "whether a home is in the town at all",
+    DAY_ACCOUNT: "any 24 hours of one home",
+    METER_ACCOUNT: "one event of half a kilowatt for an hour",
+    HOME_ACCOUNT: "which home of its group is forecast",
 }
 
 
@@ -106,28 +105,28 @@ def run_town(
     """
     town = tables.whole_days(readings)
     progress("opening a ledger", 0.02)
-    book = Ledger.create(ledger)
-    forecast_account, homes_account, meter_account = (
-        book.open_account(
-            name,
-            epsilon=BUDGET[0],
-            delta=BUDGET[1],
-            dataset=source,
-            filter=rule,
-            sampler_share=0.05,
-        )
-        for name, rule in zip(_PROTECTS, ("mean-shift", "renyi", "mean-shift"))
-    )
+    accounts = _opened(Ledger.create(ledger), source)
+    homes_account = accounts[HOMES_ACCOUNT]
     progress("averaging the town's day", 0.03)
     profile = _profile(homes_account, generator).release(tables.reading_table(town))
-    progress("forecasting three evenings of one home", 0.05)
-    evenings = _forecast(town, forecast_account, generator, progress)
-    progress("fitting a mixture of load profiles", 0.60)
-    mixture = _mixture(town, homes_account, generator)
-    synthetic, kinds = mixture.model_.sample(SYNTHETIC_DAYS, 0)
-    progress("streaming one meter", 0.68)
-    stream = _stream(town, meter_account, generator)
+    progress("adding up the feeder's energy", 0.2)
+    total = feeder_total(
+        town,
+        accounts[DAY_ACCOUNT],
+        generator,
+        epsilon=TOTAL_EPSILON,
+        delta=DELTA,
+    )
+    progress("describing the homes' days", 0.3)
+    days = _days(homes_account, generator)
+    table = tables.day_table(town)
+    described = days.release(table)
+    synthetic = days.sample(SYNTHETIC_DAYS, 0, anyway=True)
+    progress("streaming one meter", 0.4)
+    stream = _stream(town, accounts[METER_ACCOUNT], generator)
     kw = stream.push_many(town.values[0])
+    progress("forecasting an evening of one home", 0.5)
+    evening = released_evening(town, accounts[HOME_ACCOUNT], generator)
     progress("sketching the homes", 0.75)
     sketch = _sketch(homes_account, generator)
     released = sketch.release(
@@ -135,92 +134,73 @@ def run_town(
     )
 
     progress("recomputing the certificates", 0.80)
-    named = [(PROFILE, profile.certificate)]
-    named += [(FORECAST, one.certificate) for one in evenings.releases]
-    named += [
-        (MIXTURE, mixture.certificate_),
-        (STREAM, stream.certificate),
-        (SKETCH, released.certificate),
-    ]
+    named = {
+        PROFILE: profile.certificate,
+        TOTAL: total.certificate,
+        DAYS: described.certificate,
+        STREAM: stream.certificate,
+        FORECAST: evening.release.certificate,
+        SKETCH: released.certificate,
+    }
     checked = tuple(
-        Checked(name, certificate, verify(certificate)) for name, certificate in named
+        Checked(name, certificate, verify(certificate))
+        for name, certificate in named.items()
     )
     progress("auditing every release on its real neighbours", 0.88)
-    audits = (
-        TownAudit(PROFILE, audit_charge(profile.certificate)),
-        *(
-            TownAudit(FORECAST, audit_charge(one.certificate))
-            for one in evenings.releases
+    exact = {
+        STREAM: audit_stream(stream.certificate, stream, town.values[0]),
+        SKETCH: audit_sketch(
+            released.certificate, released.value, tables.home_rows(town)
         ),
-        TownAudit(MIXTURE, audit_charge(mixture.certificate_)),
-        TownAudit(STREAM, audit_stream(stream.certificate, stream, town.values[0])),
-        TownAudit(
-            SKETCH,
-            audit_sketch(released.certificate, released.value, tables.home_rows(town)),
-        ),
+    }
+    audits = tuple(
+        TownAudit(name, exact.get(name) or audit_charge(certificate))
+        for name, certificate in named.items()
     )
     day_kwh = np.array(
         [energy.kwh for energy in stream.energies if energy.name == "day"]
     )
-    spent = _spending(book, [certificate for _, certificate in named])
     releases = TownReleases(
         source=source,
         repeatable=generator is not None and not generator.is_trusted,
+        homes=len(town),
         profile=profile.value,
-        forecasts=tuple(one.value for one in evenings.releases),
-        model=mixture.model_,
+        total=total,
+        by_zone=by_zone(len(town), epsilon=PROFILE_EPSILON, delta=DELTA),
+        model=described.value,
         synthetic=synthetic,
-        synthetic_kinds=kinds,
         stream_times=town.times,
         stream_kw=kw,
         day_kwh=day_kwh,
+        forecast=evening.release.value,
         sketch=released.value,
         checked=checked,
-        spending=spent,
+        spending=_spending(Ledger(ledger), list(named.values())),
     )
     progress("done", 1.0)
-    return TownRun(releases, _diagnostics(town, evenings, mixture, audits), audits)
+    return TownRun(releases, _diagnostics(town, evening, audits), audits)
 
 
-@dataclass(frozen=True, eq=False)
-class _Evenings:
-    """The forecasts, and for the owner the plain ones and what came true."""
+def _opened(book: Ledger, source: str) -> dict[str, Account]:
+    """An account for each of what is hidden."""
+    rules = {HOMES_ACCOUNT: "renyi"}
+    return {
+        name: book.open_account(
+            name,
+            epsilon=_budget(name)[0],
+            delta=_budget(name)[1],
+            dataset=source,
+            filter=rules.get(name, "mean-shift"),
+            sampler_share=0.05,
+        )
+        for name in _PROTECTS
+    }
 
-    releases: list[Release[PrivateForecast]]
-    plain: list[Floats]
-    truth: list[Floats]
 
-
-def _forecast(
-    town: Readings, account: Account, generator: Generator | None, progress: Progress
-) -> _Evenings:
-    """Three evenings of the first home, each from everything before it; models and clusters are fitted once."""
-    district = town.select(town.households[:DISTRICT])
-    per_day = town.steps_per_day
-    begins = [
-        town.count - (EVENINGS - k) * per_day + EVENING_HOUR * per_day // 24
-        for k in range(EVENINGS)
-    ]
-    forecaster = PrivateForecaster(
-        horizon=HORIZON,
-        epsilon=FORECAST_EPSILON,
-        delta=DELTA,
-        clusters=max(1, min(3, len(district) // 12)),
-        smallest_cluster=min(6, len(district)),
-        account=account,
-        generator=generator,
-    ).fit(district.window(0, begins[0]))
-    found = _Evenings([], [], [])
-    home = district.households[0]
-    for number, begin in enumerate(begins):
-        progress("forecasting three evenings of one home", 0.15 + 0.15 * number)
-        past = district.window(0, begin)
-        release = forecaster.release(home, past)
-        found.releases.append(release)
-        steps = release.value.times.size
-        found.plain.append(np.asarray(forecaster.diagnostics(home, past)["plain_kw"]))
-        found.truth.append(district.values[0, begin : begin + steps])
-    return found
+def _budget(account: str) -> tuple[float, float]:
+    if account == HOME_ACCOUNT:
+        return FORECAST_BUDGET
+    return BUDGET
 
 
 def _profile(account: Account, generator: Generator | None) -> TableRelease:
@@ -236,21 +216,19 @@ def _profile(account: Account, generator: Generator | None) -> TableRelease:
     )
 
 
-def _mixture(
-    town: Readings, account: Account, generator: Generator | None
-) -> PrivateGaussianMixture:
-    return PrivateGaussianMixture(
-        epsilon=MIXTURE_EPSILON,
+def _days(account: Account, generator: Generator | None) -> SyntheticTable:
+    """Days of every home in eight parts, by kind of day; a home has a week of them."""
+    return SyntheticTable(
+        epsilon=DAYS_EPSILON,
         delta=DELTA,
-        radius=PROFILE_RADIUS,
-        centre=[tables.CENTRE] * len(tables.PARTS),
-        classes=list(tables.DAY_KINDS),
-        columns=list(tables.PARTS),
+        between=dict.fromkeys(tables.PARTS, (tables.FLOOR_KW, tables.LARGEST_KW)),
+        values={"kind": list(tables.DAY_KINDS)},
+        label="kind",
         unit="household",
         rows_per_unit=tables.PROFILE_DAYS,
         account=account,
         generator=generator,
-    ).fit(tables.day_table(town), "kind")
+    )
 
 
 def _stream(
@@ -300,7 +278,7 @@ def _spending(
                 account=name,
                 protects=protects,
                 releases=len(own),
-                budget=BUDGET,
+                budget=_budget(name),
                 delta=delta,
                 summed_epsilon=summed,
                 exact_epsilon=exact,
@@ -311,19 +289,18 @@ def _spending(
 
 def _diagnostics(
     town: Readings,
-    evenings: _Evenings,
-    mixture: PrivateGaussianMixture,
+    evening: Evening,
     audits: Sequence[TownAudit],
 ) -> PrivateDiagnostics:
     """The truth beside every release, and how far off each is."""
     rows = tables.home_rows(town)
     kept = shortened(rows, ROW_NORM)
-    measured = mixture.diagnose(tables.day_table(town), "kind")
     return PrivateDiagnostics(
-        plain_kw=evenings.plain,
-        truth_kw=evenings.truth,
+        plain_kw=evening.plain,
+        truth_kw=evening.truth,
+        dial=[vars(point) for point in evening.dial],
         day_quantiles=tables.day_quantiles(town),
-        mixture_divergence=measured["fitted_released"],
+        total_kwh=np.cumsum(energies(town).sum(axis=1)),
         meter_kw=town.values[0].copy(),
         moments=np.sum(rows**2, axis=0),
         moments_kept=np.sum(kept**2, axis=0),

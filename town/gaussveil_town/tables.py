@@ -23,6 +23,7 @@ PARTS = tuple(
 DAY_KINDS = ("weekday", "weekend")
 PROFILE_DAYS = 7
 FLOOR_KW = 0.01
+LARGEST_KW = 20.0
 CENTRE = -0.5  # log kW: about 0.6 kW, what a home draws on average, known to everybody
 
 
@@ -52,6 +53,13 @@ def whole_days(readings: Readings) -> Readings:
     return whole
 
 
+def by_hour(readings: Readings) -> Readings:
+    """Means over hours, where the readings are finer."""
+    if 60 % readings.step_minutes == 0:
+        return readings.resample(60)
+    return readings
+
+
 def log_parts(readings: Readings) -> Floats:
     """Mean log power of every home, day and part of the day: homes x days x 8."""
     log = np.log(np.maximum(readings.values, FLOOR_KW))
@@ -62,16 +70,21 @@ def log_parts(readings: Readings) -> Floats:
     )
 
 
+def day_parts(readings: Readings) -> Floats:
+    """Mean power in kW of every home, each of the last week's days and each part of the day: homes x days x 8."""
+    shape = len(readings), -1, len(PARTS), readings.steps_per_day // len(PARTS)
+    return np.asarray(readings.values.reshape(shape).mean(axis=3)[:, -PROFILE_DAYS:])
+
+
 def day_table(readings: Readings) -> Any:
     """One row per home and day of the last week: eight parts of the day, weekday or weekend, whose home it is."""
     import pyarrow as pa
 
-    parts = log_parts(readings)[:, -PROFILE_DAYS:]
-    rows = parts.reshape(-1, len(PARTS))
+    rows = day_parts(readings).reshape(-1, len(PARTS))
     kinds = np.tile(day_kinds(readings)[-PROFILE_DAYS:], len(readings))
     homes = np.repeat(np.array(readings.households), PROFILE_DAYS)
     columns: dict[str, Any] = {name: rows[:, k] for k, name in enumerate(PARTS)}
-    return pa.table({**columns, "kind": kinds.tolist(), "household": homes.tolist()})
+    return pa.table({"kind": kinds.tolist(), **columns, "household": homes.tolist()})
 
 
 def day_kinds(readings: Readings) -> NDArray[np.str_]:
@@ -107,8 +120,8 @@ def reading_table(readings: Readings) -> Any:
 
 
 def day_quantiles(readings: Readings) -> dict[str, Floats]:
-    """Private: the quantiles 5, 50 and 95 % of the last week's days in log kW, for each kind of day."""
-    parts = log_parts(readings)[:, -PROFILE_DAYS:]
+    """Private: the quantiles 5, 50 and 95 % of the last week's days in kW, for each kind of day."""
+    parts = day_parts(readings)
     kinds = day_kinds(readings)[-PROFILE_DAYS:]
     return {
         name: np.percentile(

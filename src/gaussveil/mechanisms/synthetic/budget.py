@@ -17,6 +17,8 @@ FEWEST_CELLS = 6
 MOST_VALUES = 128  # of a category
 MOST_CLASSES = 16  # of a label
 CELL_DEVIATIONS = 12.0  # of its noise that a cell's records are, about
+FEWER_DEVIATIONS = 6.0  # the same as long as there are few cells
+FEW_CELLS = 12
 TAIL_DEVIATIONS = 3.0
 FIRST_CELLS_MOST = 512
 PARTS = {
@@ -68,9 +70,9 @@ class Shares:
 
 def cells_for(records: float, deviation: float) -> int:
     """Number of cells of equal mass in which so many records stand out of the noise."""
-    return int(
-        np.clip(records / (CELL_DEVIATIONS * deviation), FEWEST_CELLS, MOST_CELLS)
-    )
+    few = min(records / (FEWER_DEVIATIONS * deviation), FEW_CELLS)
+    many = records / (CELL_DEVIATIONS * deviation)
+    return int(np.clip(max(few, many), FEWEST_CELLS, MOST_CELLS))
 
 
 def cell_shares(records: float, deviation: float) -> Floats:

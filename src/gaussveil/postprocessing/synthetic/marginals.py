@@ -19,6 +19,7 @@ LEAST_MASS = 1e-7  # of a cell that an interval of numbers passes through
 MISSING_DEVIATIONS = (
     3.0  # of its noise by which a share of missing cells must exceed zero
 )
+FLATTEST = 1.0  # the same, by which they may shrink
 STEEPEST = 2.0  # logarithm by which the steps of a tail may grow per normal score
 TAIL_REACH = 4.0  # how far beyond its last edge a tail goes, in that edge's distance from the median
 HERMITE = 12  # degrees of polynomials by which signals are described
@@ -262,9 +263,11 @@ def _tail(
     if far < near and slope > 0 and height[near] > height[far]:
         earlier = (height[near] - height[far]) / (away[near] - away[far])
         growth = float(np.log(slope / earlier) / ((away[-1] - away[far]) / 2))
-    growth = float(np.clip(growth, 0.0, STEEPEST))
+    growth = float(np.clip(growth, -FLATTEST, STEEPEST))
     slope *= np.exp(growth * (away[-1] - away[near]) / 2)
     beyond = sign * scores - away[-1]
-    moved = slope * (np.expm1(growth * beyond) / growth if growth > 1e-6 else beyond)
+    moved = slope * (
+        np.expm1(growth * beyond) / growth if abs(growth) > 1e-6 else beyond
+    )
     farthest = height[-1] + TAIL_REACH * (height[-1] - np.interp(0.0, away, height))
     return np.asarray(sign * np.minimum(height[-1] + moved, min(sign * end, farthest)))
