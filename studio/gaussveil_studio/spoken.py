@@ -65,7 +65,7 @@ SAID: tuple[tuple[str, str, str], ...] = (
     ),
     (
         r"^unit and rows_per_unit must be given together.*",
-        "give both or none of “Whom to hide” and “Rows used of each”",
+        "fill in both “Whom to hide” and “Rows used of each” (1 where each has one row), or neither",
         "order.rows_per_unit",
     ),
     (

@@ -18,6 +18,8 @@ from gaussveil.accounting import Account, Adjacency, Charge, Ledger
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.ledger.export import account_csv, account_json
 from gaussveil.accounting.ledger.filters import Budget
+from gaussveil.accounting.ledger.journal import accounts_of_people
+from gaussveil.accounting.ledger.records import find_account
 from gaussveil.errors import (
     AccountNotFoundError,
     AssumptionError,
@@ -468,3 +470,28 @@ def test_what_others_debit_meanwhile_counts_though_the_sum_was_forgotten(ledger:
     with pytest.raises(BudgetExceededError):
         own.debit("homes", third, HOME)
     assert ledger.statement("homes").spent_delta <= 1e-5
+
+
+def test_a_long_account_is_found_in_as_many_steps_as_a_new_one(ledger: Ledger) -> None:
+    """Whether it names its people or not: who looked for them in all that it released took ever longer."""
+    ledger.open_account("plain", epsilon=3.0, delta=1e-5)
+    ledger.open_account("named", epsilon=3.0, delta=1e-5, people="homes of Aarau")
+
+    def steps(name: str) -> int:
+        taken: list[int] = []
+        with ledger._database.reading() as connection:
+            connection.set_progress_handler(lambda: taken.append(1), 1)
+            assert find_account(connection, name)[1].people == ("homes of Aarau" if name == "named" else "")
+            assert list(accounts_of_people(connection)) == ["homes of Aarau"]
+            connection.set_progress_handler(None, 0)
+        return len(taken)
+
+    for name in ("plain", "named"):
+        more = {"people": "homes of Aarau"} if name == "named" else {}
+        ledger.debit(name, shift(1e-3), HOME, **more)
+    before = {name: steps(name) for name in ("plain", "named")}
+    for name in before:
+        more = {"people": "homes of Aarau"} if name == "named" else {}
+        for _ in range(40):
+            ledger.debit(name, shift(1e-3), HOME, **more)
+    assert {name: steps(name) for name in before} == before

@@ -146,6 +146,31 @@ def test_a_table_with_a_column_for_each_home_needs_no_preparation(visit: Come, s
     assert page.locator("#begun").is_hidden()
 
 
+def test_a_forecast_of_a_sheet_as_it_is_has_no_dead_end(visit: Come, studio: Running) -> None:
+    """Titles above, semicolons, decimal commas, "Zeit": what was proposed for averages does not stand in its way."""
+    generator = np.random.default_rng(6)
+    lines = ["Lastgang;" + 11 * ";", "Zeit;" + ";".join(f"Haus {home}" for home in range(12))]
+    for hour in range(14 * 24):
+        kw = generator.gamma(4.0, 0.1, size=12)
+        when = f"{1 + hour // 24:02}.01.2024 {hour % 24:02}:00"
+        lines.append(";".join([when, *(f"{one:.3f}".replace(".", ",") for one in kw)]))
+    (studio.folder / "tables" / "Lastgang.csv").write_text("\n".join(lines) + "\n", encoding="cp1252")
+    account = studio.account(5.0)
+    page = visit("/release").page
+    page.select_option("#table", "folder-0/Lastgang.csv")
+    page.wait_for_selector("#columns summary:has-text('12 homes')")
+    assert page.input_value("#field-unit") == "household"
+    page.click(".jobs a:has-text('A forecast for a home')")
+    page.wait_for_selector("#preview .hint:has-text('Home: this is still empty')")
+    assert [page.input_value(f"#field-{name}") for name in ("unit", "time", "reading")] == ["", "Zeit", ""]
+    assert page.locator("#homes option").count() == 12
+    page.fill("#field-home", "Haus 3")
+    page.fill("#field-clusters", "1")
+    page.select_option("#account", account)
+    page.wait_for_selector("#release-button:enabled")
+    assert re.search(r"Takes\s+about \d+ seconds once the button is pressed", page.inner_text("#preview"))
+
+
 def test_what_is_taken_away_makes_the_same_release_again(
     visit: Come, studio: Running, day: str, tmp_path: Path
 ) -> None:

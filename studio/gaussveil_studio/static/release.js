@@ -234,10 +234,13 @@
     kept_for = now;
   }
 
-  // What names and types of columns propose; nothing that somebody has chosen is touched.
+  // What names and types of columns propose; no column that somebody has chosen is touched, if the table has it.
   function guess(proposed) {
     const put = (name, value) => { const one = form.elements[`order.${name}`]; if (one && one.value === "" && value) one.value = value; };
     const kind = form.dataset.mechanism, wide = kind === "forecast" && columns.length > 2 && !proposed.unit;
+    for (const one of form.querySelectorAll("[data-pick]")) { // of another table, or of the rows that this one was read as
+      if (columns.length && !columns.some((column) => column.name === one.value)) one.value = "";
+    }
     const by = form.elements["order.by"];
     if (!by || /hour|weekday|month/.test(by.value)) put("by_column", proposed.time);
     put("order", proposed.time);

@@ -195,23 +195,24 @@ def value_of(connection: sqlite3.Connection, identifier: str) -> str | None:
 
 
 def people_of(connection: sqlite3.Connection, name: str) -> str:
-    """The population that an account was opened for; empty where it names none."""
-    query = (
-        "SELECT detail FROM events WHERE account = ? AND event = ? ORDER BY seq LIMIT 1"
-    )
-    row = connection.execute(query, (name, PEOPLE)).fetchone()
-    if row is not None:
-        return str(row[0])
+    """The population that an account was opened for; empty where it names none.
+
+    It stands in the line after the account's first one: whoever looked for it further on would read every release.
+    """
+    query = "SELECT event, detail FROM events WHERE account = ? ORDER BY seq LIMIT 2"
+    for event, detail in connection.execute(query, (name,)):
+        if event == PEOPLE:
+            return str(detail)
     return ""
 
 
 def accounts_of_people(connection: sqlite3.Connection) -> dict[str, list[str]]:
     """Populations, and the names of their accounts in the order of opening."""
     found: dict[str, list[str]] = {}
-    for name, people in connection.execute(
-        "SELECT account, detail FROM events WHERE event = ? ORDER BY seq", (PEOPLE,)
-    ):
-        found.setdefault(people, []).append(name)
+    names = connection.execute("SELECT name FROM accounts ORDER BY id").fetchall()
+    for (name,) in names:
+        if people := people_of(connection, name):
+            found.setdefault(people, []).append(name)
     return found
 
 
