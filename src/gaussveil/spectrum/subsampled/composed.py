@@ -26,25 +26,7 @@ def composed(
 
     `grid` may hold `interval` and `max_bins` of the grid, where there is one.
     """
-    exact = Factors()
-    by_kind: dict[type[PrivacyCurve], list[tuple[PrivacyCurve, int]]] = {}
-    for curve, count in parts:
-        factors = curve.factors()
-        if factors is None:
-            by_kind.setdefault(type(curve), []).append((curve, count))
-        else:
-            exact += factors.times(count)
-    others = [part for kind, alike in by_kind.items() for part in kind.together(alike)]
-    if any(loss.batch_shape for loss, _ in exact.gaussians) and (
-        exact.steps or exact.laws
-    ):
-        # Of label edges the worst at each epsilon is taken: no pair alone, so that a grid must do.
-        others.append((compose(*_repeated(exact.gaussians)), 1))
-        exact = Factors(steps=exact.steps, laws=exact.laws)
-    if others or not (exact.steps or exact.gaussians):
-        # Laws of which no moment falls need a grid, too; where there is one, they lose nothing on it.
-        others += exact.laws
-        exact = Factors(exact.gaussians, exact.steps)
+    exact, others = _split(parts)
     whole = exact_curve(exact)
     if not others:
         return whole
@@ -55,6 +37,31 @@ def composed(
     return compose_pessimistic(
         [curve for curve, _ in others], [count for _, count in others], **grid
     )
+
+
+def _split(
+    parts: Iterable[tuple[PrivacyCurve, int]],
+) -> tuple[Factors, list[tuple[PrivacyCurve, int]]]:
+    """What joins one contour, and what needs a grid."""
+    exact = Factors()
+    by_kind: dict[type[PrivacyCurve], list[tuple[PrivacyCurve, int]]] = {}
+    for curve, count in parts:
+        factors = curve.factors()
+        if factors is None:
+            by_kind.setdefault(type(curve), []).append((curve, count))
+        else:
+            exact += factors.times(count)
+    others = [part for kind, alike in by_kind.items() for part in kind.together(alike)]
+    edges = any(loss.batch_shape for loss, _ in exact.gaussians)
+    if edges and (exact.steps or exact.laws):
+        # Of label edges the worst at each epsilon is taken: no pair alone, so that a grid must do.
+        others.append((compose(*_repeated(exact.gaussians)), 1))
+        exact = Factors(steps=exact.steps, laws=exact.laws)
+    if others or not (exact.steps or exact.gaussians):
+        # Laws of which no moment falls need a grid, too; where there is one, they lose nothing on it.
+        others += exact.laws
+        exact = Factors(exact.gaussians, exact.steps)
+    return exact, others
 
 
 def exact_curve(factors: Factors) -> PrivacyCurve | None:

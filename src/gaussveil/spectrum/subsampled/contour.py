@@ -1,4 +1,15 @@
-"""The contour integral of delta for compositions with random batches, along s(u) = c + i w sinh u."""
+"""The contour integral of delta for compositions with random batches, along s(u) = c + i w sinh u.
+
+    delta = (1/pi) int_0^inf Re e^{K(s) - s eps} / (s (1+s)) ds/(i du) du,    K = sum of T log M + the companions' K
+
+    Im s |    o          nodes of equal spacing in u, which spread out as sinh u: close to the saddle, where it is w
+         |    o          wide, and far apart where the integrand has fallen; doubled until delta settles
+         |    o
+    -----|----c---- Re s     c: where |integrand| is least on the real axis (`saddle`)
+
+Windows leave out outputs that are too rare to matter, and what they leave out is charged (docs/math/subsampled, "The
+line" and "Errors in doubles").
+"""
 
 from __future__ import annotations
 
@@ -87,46 +98,49 @@ def saddle(parts: Parts, epsilon: float) -> Saddle:
 
     Any c serves, a good one saves nodes. Between the poles the integral is delta - 1.
     """
-    limit = parts.companions.highest_order
-    _, mean, variance = parts.real_moments(0.0)
-    low, high = (
-        (0.0, limit) if mean - epsilon <= 2.0 * math.sqrt(variance) else (-1.0, 0.0)
-    )
-    centre = -0.5
-    if low == 0.0:
-        far = epsilon - mean
-        if parts.steps:
-            z = parts.steps[0][0].place(epsilon)
-        else:
-            z = 0.0
-        centre = parts.start(
-            (far + math.sqrt(far * far + 4.0 * variance)) / (2.0 * variance), z
-        )
+    low, high, centre = _first_order(parts, epsilon)
     for _ in range(80):
         value, mean, variance = parts.real_moments(centre)
         force = mean - epsilon - 1.0 / centre - 1.0 / (1.0 + centre)
         stiffness = variance + 1.0 / centre**2 + 1.0 / (1.0 + centre) ** 2
-        if not math.isfinite(force) or force > 0.0:
-            high = centre
-        else:
+        finite = math.isfinite(force)
+        if finite and force <= 0.0:
             low = centre
-        if math.isfinite(force) and (
-            abs(force) < 1e-2 * math.sqrt(stiffness) or high - low < 1e-9 * centre
-        ):
+        else:
+            high = centre
+        narrow = high - low < 1e-9 * centre
+        if finite and (abs(force) < 1e-2 * math.sqrt(stiffness) or narrow):
             break
         newton = centre - force / stiffness
-        if centre > 0.0 and math.isfinite(force):
+        if centre > 0.0 and finite:
             newton = centre * math.exp(max(-1.5, min(1.5, -force / stiffness / centre)))
         if not low < newton < high:
-            if math.isfinite(high):
-                newton = 0.5 * (low + high)
-            else:
-                newton = 2.0 * centre
-            if low == 0.0 and math.isfinite(high):
-                newton = 0.1 * high
+            newton = _between(low, high, centre)
         centre = newton
     peak = value - centre * epsilon - math.log(abs(centre)) - math.log1p(centre)
     return Saddle(centre, 1.0 / math.sqrt(stiffness), peak)
+
+
+def _first_order(parts: Parts, epsilon: float) -> tuple[float, float, float]:
+    """Ends of the interval between poles that suits epsilon, and an order in it, that of a normal loss."""
+    _, mean, variance = parts.real_moments(0.0)
+    if not mean - epsilon <= 2.0 * math.sqrt(variance):
+        return -1.0, 0.0, -0.5
+    far = epsilon - mean
+    z = 0.0
+    if parts.steps:
+        z = parts.steps[0][0].place(epsilon)
+    normal = (far + math.sqrt(far * far + 4.0 * variance)) / (2.0 * variance)
+    return 0.0, parts.companions.highest_order, parts.start(normal, z)
+
+
+def _between(low: float, high: float, centre: float) -> float:
+    """Where the search goes on if Newton's step leaves the interval."""
+    if not math.isfinite(high):
+        return 2.0 * centre
+    if low == 0.0:
+        return 0.1 * high
+    return 0.5 * (low + high)
 
 
 class Nodes(NamedTuple):

@@ -1,4 +1,15 @@
-"""Upper ends of a step's moments on paths beside the real outputs, cell by cell, in doubles that are rounded up."""
+"""Upper ends of a step's moments on paths beside the real outputs, cell by cell, in doubles that are rounded up.
+
+    z + i d      -------------------------------   how far a trapezoid sum at spacing h is from its integral:
+                 |     |     |     |     |     |   e^{-2 pi d/h} times |f| on both lines, and the upright pieces
+    z real  --.--low---+-----+-----+-----+----cut--> z
+                 |     |     |     |     |     |
+    z - i d      -------------------------------
+
+In a cell each factor of |f| is bounded by its largest value: density and window grow by at most e^{d^2/2 (1 + 1/w^2)},
+and e^{sL} by e^{Im s |Im L|}, with |Im L| <= p th for a share p <= 1/2 of the record's density, th = d/sigma
+(docs/math/subsampled, "Modulus and argument" and "M by sums").
+"""
 
 from __future__ import annotations
 
@@ -15,6 +26,7 @@ from gaussveil.typing import Floats
 
 PATH_CELLS = 1500
 UP = 1e-9  # by which logs of bounds in doubles are raised
+LOG_NORMAL = 0.5 * math.log(2.0 * math.pi)  # minus log phi(0)
 STEEPEST = 2.331122  # where (1 - cos th)/th is largest
 PATHS = 0.49 * math.pi * np.geomspace(1e-3, 1.0, 16)  # Im z over sigma
 
@@ -65,6 +77,47 @@ class Window(NamedTuple):
         return np.asarray(np.minimum(over, np.log1p(strip / self.edge * ratio) + UP))
 
 
+class Exponents(NamedTuple):
+    """base + c L of a step, without the normal density: its ends between edges, at both ends and to the left; and L."""
+
+    most: Floats
+    least: Floats
+    at_cut: float
+    at_low: float
+    left: float
+    falling: bool
+    losses: Floats
+
+    @staticmethod
+    def of(step: Step, c: float, here: Floats, there: Floats) -> Exponents:
+        """From A at the edges, and at their negatives; all grow with z, but for X and Y exchanged, where they fall."""
+        if step.backward:
+            size = -c * here
+            floor = -c * step.floor
+            return Exponents(size[:-1], size[1:], size[-1], size[0], floor, True, -here)
+        size = (1.0 + c) * here
+        losses = here
+        if step.replace:
+            size = size - c * there
+            losses = here - there
+        return Exponents(size[1:], size[:-1], size[-1], size[0], size[0], False, losses)
+
+    def beyond(self, low: float, slope: float) -> float:
+        """log of the integral over z < low, times root of 2 pi, as phi(z) <= phi(low) e^{low (low - z)} there.
+
+        X and Y exchanged what falls is concave: below its tangent at low, of the given slope.
+        """
+        size = self.left
+        fall = -low
+        slope *= 1.0 + UP
+        if self.falling and fall > slope:
+            tangent = float(self.most[0])
+            if tangent - math.log(fall - slope) < size - math.log(fall):
+                size = tangent
+                fall -= slope
+        return size - 0.5 * low * low - math.log(fall)
+
+
 class LineCells:
     """Upper ends of |e^{base + s L} phi| beside outputs in [low, cut], times a window, at orders of real part c."""
 
@@ -76,85 +129,58 @@ class LineCells:
         noise = step.noise_multiplier
         edges = np.linspace(low, cut, PATH_CELLS + 1)
         here = step.log_density(edges)
-        there = step.log_density(-edges)
-        one = expit((edges - step.knee) / noise)
-        other = expit((-edges - step.knee) / noise)
-        if step.backward:
-            level = -c * here[:-1]
-            left = -c * step.floor
-            ends = -here
-            under = -c * here[1:]
-            at_cut = -c * here[-1]
-            at_low = -c * here[0]
-        else:
-            if step.replace:
-                back = c * there
-            else:
-                back = 0.0 * there
-            level = (1.0 + c) * here[1:] - back[1:]
-            under = (1.0 + c) * here[:-1] - back[:-1]
-            at_cut = level[-1]
-            at_low = under[0]
-            left = at_low
-            if step.replace:
-                ends = here - there
-            else:
-                ends = here
-        near = np.where(
-            edges[:-1] * edges[1:] <= 0.0,
-            0.0,
-            np.minimum(np.abs(edges[:-1]), np.abs(edges[1:])),
-        )
-        far = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
-        mass = level - 0.5 * near * near + math.log((cut - low) / PATH_CELLS)
-        under = (
-            under
-            - 0.5 * far * far
-            + math.log((cut - low) / PATH_CELLS / math.sqrt(2.0 * math.pi))
-        )
-        self.bend, self.window, self.edges = 1.0, window, np.append(edges[0], edges)
+        share = expit((edges - step.knee) / noise)  # of the record's density in X's
+        exponents = Exponents.of(step, c, here, step.log_density(-edges))
+        self.window = window
+        self.edges = np.append(edges[0], edges)
+        self.bend = 1.0  # of the log of density and window: how fast they grow with d
+        most = np.zeros(PATH_CELLS)  # logs of the window's ends in each cell
+        least = most
         top = 0.0
         bottom = 0.0
         if window is not None:
             self.bend += window.edge**-2 * (1.0 + UP)
-            mass = mass + window.most(edges)
-            under = under + window.least(edges)
+            most = window.most(edges)
+            least = window.least(edges)
             top = float(window.most(edges[-1:].repeat(2))[0])
             bottom = float(window.most(edges[:1].repeat(2))[0])
-        self.under = np.append(-np.inf, under)
-        fall = -low
-        if step.backward and fall > c * one[0] / noise * (
-            1.0 + UP
-        ):  # -A is concave: below its tangent at the left end
-            tangent = level[0], fall - c * one[0] / noise * (1.0 + UP)
-            left, fall = min(
-                (left, fall), tangent, key=lambda bound: bound[0] - math.log(bound[1])
-            )
-        self.left = left - 0.5 * low * low - math.log(fall) + bottom
-        self.mass = np.append(self.left, mass) - 0.5 * math.log(2.0 * math.pi)
-        self.left -= 0.5 * math.log(2.0 * math.pi)
-        self.top = at_cut - 0.5 * cut * cut - 0.5 * math.log(2.0 * math.pi) + top
-        self.bottom = at_low - 0.5 * low * low - 0.5 * math.log(2.0 * math.pi) + bottom
-        self.high = [np.append(one[0], one[1:])]
-        self.least = [np.append(0.0, one[:-1])]
-        if step.replace:
-            self.high.append(np.append(1.0, other[:-1]))
-            self.least.append(np.append(other[0], other[1:]))
-        self.shares = [
-            _spread(low_, high_) for low_, high_ in zip(self.least, self.high)
-        ]
+        near = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:]))
+        near = np.where(edges[:-1] * edges[1:] <= 0.0, 0.0, near)
+        far = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
+        width = (cut - low) / PATH_CELLS
+        upper = exponents.most - 0.5 * near * near + math.log(width) + most
+        lower = exponents.least - 0.5 * far * far
+        lower = lower + math.log(width / math.sqrt(2.0 * math.pi)) + least
+        left = exponents.beyond(low, float(c * share[0] / noise)) + bottom
+        self.under = np.append(-np.inf, lower)
+        self.mass = np.append(left, upper) - LOG_NORMAL
+        self.left = left - LOG_NORMAL
+        self.top = exponents.at_cut - 0.5 * cut * cut - LOG_NORMAL + top
+        self.bottom = exponents.at_low - 0.5 * low * low - LOG_NORMAL + bottom
+        self._take_shares(share, expit((-edges - step.knee) / noise))
+        self.negative = 0.0
         if step.backward or step.replace:
             self.negative = c
-        else:
-            self.negative = 0.0
-        self.at_cut, self.at_low = (
-            [one[k], other[k]] if step.replace else [one[k]] for k in (-1, 0)
-        )
+        losses = np.abs(exponents.losses)
+        largest = max(-step.floor, abs(float(here[0])))  # to the left of all cells
         if step.replace:
-            most = -low / noise - step.floor
-        else:
-            most = max(-step.floor, abs(float(here[0])))
-        self.ends = np.append(most, np.maximum(np.abs(ends[:-1]), np.abs(ends[1:])))
+            largest = -low / noise - step.floor
+        self.ends = np.append(largest, np.maximum(losses[:-1], losses[1:]))
+
+    def _take_shares(self, share: Floats, mirrored: Floats) -> None:
+        """Ends of the shares p of the record's density in X's, and in Y's if it is replaced: they bound Im L."""
+        self.high = [np.append(share[0], share[1:])]
+        self.least = [np.append(0.0, share[:-1])]
+        self.at_cut = [share[-1]]
+        self.at_low = [share[0]]
+        if self.step.replace:
+            self.high.append(np.append(1.0, mirrored[:-1]))
+            self.least.append(np.append(mirrored[0], mirrored[1:]))
+            self.at_cut.append(mirrored[-1])
+            self.at_low.append(mirrored[0])
+        self.shares = [
+            _spread(least, high) for least, high in zip(self.least, self.high)
+        ]
 
     def _grown(self, strip: float) -> Any:
         """log of what density and window grow by at a distance from the real outputs."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 from flint import acb, arb, ctx
 
 from gaussveil.spectrum.selection import compiled_steps
 from gaussveil.spectrum.work import check_work
+from gaussveil.typing import Floats
 
 PAIRED = 140  # bits up to which pairs of doubles will do
 TINY = 1e-290  # beside it nothing leaves the range of doubles
@@ -23,11 +25,9 @@ def turned_sums(
     """Sums of weights times e^(n x), n = 0, 1, ..., nodes, for exponents x with no positive real part."""
     turns = [exponent.exp() for exponent in exponents]
     if ctx.prec <= PAIRED:
-        sums = _in_pairs(weights, turns, nodes)
-    else:
-        sums = None
-    if sums is not None:
-        return sums
+        in_pairs = _in_pairs(weights, turns, nodes)
+        if in_pairs is not None:
+            return in_pairs
     sums = []
     turned = list(weights)
     for n in range(nodes + 1):
@@ -47,31 +47,35 @@ def _in_pairs(
 ) -> list[acb] | None:
     """The same by native/steps.h: at node n points are off by n times what is known of turns, and 2^-99."""
     native = compiled_steps()
-    rows = [
-        part
-        for row in (weights, turns)
-        for part in ([x.real for x in row], [x.imag for x in row])
-    ]
-    off = 2 * max(x.rad() for row in rows[2:] for x in row) + arb(2) ** -99
-    lost = nodes * off + arb(2) ** -98 + arb(len(turns) + 4) ** 2 * arb(2) ** -104
-    if native is None or not lost < arb(2) ** -40:
+    if native is None:
         return None
-    pairs = [
-        np.array([(high, float(x - high)) for x in row for high in (float(x),)]).T
-        for row in rows
-    ]
-    sums = native.step_sums(
-        "twice_turned", np.concatenate(pairs), nodes + 1, 8
-    ).tolist()
-    total = sum(
-        (arb(x.abs_upper()) for row in rows[:2] for x in row), arb(len(turns) * TINY)
-    )
-    unknown = sum((x.rad() for row in rows[:2] for x in row), arb(0))
+    weighed = [[x.real for x in weights], [x.imag for x in weights]]
+    turned = [[x.real for x in turns], [x.imag for x in turns]]
+    widest = max(x.rad() for x in chain(*turned))
+    off = 2 * widest + arb(2) ** -99
+    lost = nodes * off + arb(2) ** -98 + arb(len(turns) + 4) ** 2 * arb(2) ** -104
+    if not lost < arb(2) ** -40:
+        return None
+    pairs = np.concatenate([_as_pairs(row) for row in (*weighed, *turned)])
+    sums = native.step_sums("twice_turned", pairs, nodes + 1, 8).tolist()
+    total = arb(len(turns) * TINY)
+    unknown = arb(0)
+    for x in chain(*weighed):
+        total += arb(x.abs_upper())
+        unknown += x.rad()
     slack = arb(0, (2 * unknown + 2 * lost * total).abs_upper())
+    # real weights times cosines, then times sines; imaginary weights likewise
     a, b, c, d = (
-        [arb(x) + arb(y) for x, y in zip(*sums[k : k + 2])] for k in (0, 2, 4, 6)
+        [arb(high) + arb(low) for high, low in zip(*sums[k : k + 2])]
+        for k in (0, 2, 4, 6)
     )
     return [
-        acb(real - turned + slack, imag + other + slack)
-        for real, imag, other, turned in zip(a, b, c, d)
+        acb(real - turned_imag + slack, imag + turned_real + slack)
+        for real, imag, turned_real, turned_imag in zip(a, b, c, d)
     ]
+
+
+def _as_pairs(row: Sequence[arb]) -> Floats:
+    """Each ball's middle as the sum of two doubles, in two rows."""
+    highs = [float(x) for x in row]
+    return np.array([highs, [float(x - high) for x, high in zip(row, highs)]])
