@@ -123,7 +123,8 @@ def an_hour(port: int, hour: int) -> int:
     numbers = [(meter, hour * SECONDS_PER_HOUR + BATCH * part) for part in range(per_meter) for meter in range(METERS)]
     for start in range(0, len(numbers), AT_ONCE):
         here = numbers[start : start + AT_ONCE]
-        load.seconds([(f"meters/m{meter}/power", encode_batch(first, values)) for meter, first in here])
+        sent = [(f"meters/m{meter}/power", encode_batch(first, values)) for meter, first in here]
+        load.seconds(sent, awaited={topic.replace("meters", "private").encode() + body[:12] for topic, body in sent})
     load.close()
     return len(numbers) * BATCH
 
