@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from gaussveil import GaussianRelease
 from gaussveil.accounting import Account, Adjacency, Charge, Ledger, verify
+from gaussveil.calibration import mean_shift_for
 from gaussveil.cli.main import app
 from gaussveil.errors import AssumptionError, GaussveilError, ParameterError
 from gaussveil.spectrum import GaussianPair
@@ -98,8 +99,16 @@ def test_a_second_account_says_so_and_statements_add_up(
         (together, apart) = statement.notices
         assert "2 accounts" in together
         assert "swapped" in apart
+        assert "all 3 accounts together have told epsilon" in apart
         assert statement.spent_epsilon == alone
         assert statement.together.epsilon(1e-5) > 1.3 * alone
+        # Who is replaced is removed and added: twice the shift of both accounts, and once that of the third.
+        shift = mean_shift_for(0.5, 1e-7)
+        least = GaussianPair.mean_shift(shift * (2**2 * 2 + 1) ** 0.5).epsilon(1e-5)
+        assert least < statement.replaced_epsilon < 1.6 * least
+    assert ledger.statement("swapped").replaced_epsilon == statement.replaced_epsilon
+    fresh = ledger.open_account("fresh", **TERMS, people=HOMES)
+    assert ledger.statement(fresh.name).replaced_epsilon == statement.replaced_epsilon
     with pytest.raises(GaussveilError, match="already"):
         ledger.open_account("again", **TERMS, people="Homes of Aarau")
 

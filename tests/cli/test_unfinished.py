@@ -56,7 +56,7 @@ def words(table: str, out: str, *more: str) -> list[str]:
 
 def killed(*asked: str) -> str:
     """What a process had drawn when it was killed."""
-    ended = subprocess.run([sys.executable, "-c", KILLED, *asked], capture_output=True, check=False, timeout=120)
+    ended = subprocess.run([sys.executable, "-c", KILLED, *asked], capture_output=True, check=False, timeout=300)
     assert ended.returncode == -9, ended.stderr
     return Path("drawn").read_text()
 
@@ -110,6 +110,29 @@ def test_what_was_refused_before_its_debit_leaves_nothing(folder: Path) -> None:
     assert refused.exit_code != 0
     assert states() == []
     assert notes() == []
+
+
+@pytest.mark.full
+def test_a_driver_of_spark_that_was_killed_leaves_nothing_but_its_release(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With processes of its own: Java ends with its driver, and the next start sweeps what was left on disk."""
+    place = folder / "spilled"
+    place.mkdir()
+    monkeypatch.setenv("TMPDIR", str(place))
+    asked = words("t.csv", "o.csv", "--engine", "spark")
+    drawn = killed(*asked)
+    left = {path.name for path in place.glob("gaussveil-spill-*")}
+    assert left
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o700 for path in place.glob("gaussveil-spill-*"))
+    again = subprocess.run(
+        [sys.executable, "-m", "gaussveil", *asked], capture_output=True, check=False, timeout=300, text=True
+    )
+    assert again.returncode == 0, again.stderr
+    assert "found again" in again.stdout
+    assert repr(pa.csv.read_csv("o.csv").to_pydict()) == drawn
+    assert states() == ["released"]
+    assert not left & {path.name for path in place.glob("gaussveil-spill-*")}
 
 
 @pytest.mark.xdist_group("spark")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
-from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.ledger import journal, records
 from gaussveil.accounting.ledger.database import Database
 from gaussveil.accounting.ledger.integrity import check_integrity
@@ -61,20 +61,27 @@ class Readable(Told):
                 records.find_account(connection, other)
                 for other in self._siblings(connection, terms)
             ]
-            same = [
-                (row, other)
+            relation = _relation([terms, *(other for _, other in others)])
+            spent = [
+                (other, (other.name, records.spent(connection, row)))
                 for row, other in others
-                if _same_relation(other.adjacency, terms.adjacency)
+            ]
+            same = [
+                told for other, told in spent if _relation([other]) in ("", relation)
+            ]
+            apart = [
+                told
+                for other, told in spent
+                if _relation([other]) not in ("", relation)
             ]
             return Statement(
                 terms,
                 tuple(records.spent(connection, number)),
                 records.state_counts(connection, number),
                 records.weakest_guarantee(connection, number),
-                tuple(
-                    (other.name, records.spent(connection, row)) for row, other in same
-                ),
-                tuple(other.name for row, other in others if (row, other) not in same),
+                tuple(same),
+                tuple(apart),
+                relation,
             )
 
     @staticmethod
@@ -123,6 +130,7 @@ class Readable(Told):
             check_integrity(connection, self.path.name)
 
 
-def _same_relation(one: Adjacency | None, other: Adjacency | None) -> bool:
-    """Whether what is spent under both adds; what has no relation yet has spent nothing."""
-    return one is None or other is None or one.kind == other.kind
+def _relation(accounts: Sequence[Rules]) -> str:
+    """Kind of neighbours of the first account that has any; one that has none yet has spent nothing."""
+    kinds = (one.adjacency.kind for one in accounts if one.adjacency is not None)
+    return next(kinds, "")

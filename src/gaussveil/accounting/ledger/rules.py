@@ -82,9 +82,10 @@ class Slot:
     used: int
 
 
+REPLACE = "replace"
 PERSONAL = (
     "add-remove",
-    "replace",
+    REPLACE,
 )  # relations whose neighbours differ in all that is known of one unit
 APART = (
     "an event, a label or a trajectory of somebody is less than all that is known of him, so what hides it adds to no "

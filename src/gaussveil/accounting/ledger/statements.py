@@ -10,7 +10,8 @@ from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.ledger.charges import Folded
 from gaussveil.accounting.ledger.filters import filter_usage
-from gaussveil.accounting.ledger.rules import Rules
+from gaussveil.accounting.ledger.replacements import epsilon_of_both
+from gaussveil.accounting.ledger.rules import REPLACE, Rules
 from gaussveil.accounting.names import listed, shown
 
 
@@ -52,8 +53,10 @@ class Statement:
     guarantee: str = "worst case"
     siblings: tuple[tuple[str, Folded], ...] = ()
     """Other accounts of the same people and relation, and what they have spent."""
-    apart: tuple[str, ...] = ()
-    """Accounts of the same people for another relation, which do not add to this one."""
+    apart: tuple[tuple[str, Folded], ...] = ()
+    """Accounts of the same people for the other relation: both together bound what shows of one who is replaced."""
+    relation: str = ""
+    """Kind of neighbours of this account and its siblings, where one of them has settled it."""
 
     @cached_property
     def composition(self) -> Composition:
@@ -68,6 +71,19 @@ class Statement:
             *(charge for _, spent in self.siblings for charge in spent),
         ]
         return Composition.of(charges, symmetric=self._symmetric, adaptive=True)
+
+    @cached_property
+    def replaced_epsilon(self) -> float:
+        """Epsilon, at the account's delta, of one of its people who is replaced, over all accounts that these have."""
+        others = Composition.of(
+            [charge for _, spent in self.apart for charge in spent],
+            symmetric=not self._symmetric,
+            adaptive=True,
+        )
+        delta = self.terms.budget.delta
+        if self._symmetric:
+            return epsilon_of_both(others, self.together, delta)
+        return epsilon_of_both(self.together, others, delta)
 
     @property
     def notices(self) -> list[str]:
@@ -86,15 +102,20 @@ class Statement:
                 f"{self.together.delta(budget.epsilon):.6g} at epsilon {budget.epsilon:g}"
             )
         if self.apart:
+            names = ", ".join(listed(name) for name, _ in self.apart)
+            delta = self.terms.budget.delta
             lines.append(
-                f"{people} have accounts for other neighbours too, which are not added ({', '.join(self.apart)}): "
-                "bounds for different neighbours bound different things"
+                f"{people} have accounts for other neighbours too ({names}): of one who is replaced by another, all "
+                f"{1 + len(self.siblings) + len(self.apart)} accounts together have told epsilon "
+                f"{self.replaced_epsilon:.6g} at delta {delta:g}"
             )
         return lines
 
     @property
     def _symmetric(self) -> bool:
-        return self.terms.adjacency is not None and self.terms.adjacency.symmetric
+        if self.terms.adjacency is None:
+            return self.relation == REPLACE
+        return self.terms.adjacency.symmetric
 
     @cached_property
     def spent_epsilon(self) -> float:
