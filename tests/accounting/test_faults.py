@@ -158,6 +158,15 @@ def test_disk_full(tmp_path: Path) -> None:
     ledger.debit("a", shift(), UNIT)
 
 
+def test_a_ledger_that_finds_no_room_leaves_no_empty_file(tmp_path: Path) -> None:
+    book = tmp_path / "new.ledger"
+    said = outcome(lambda: Ledger.create(book), limit=1024)
+    assert said.startswith("GV402")
+    assert book.name in said
+    assert list(tmp_path.iterdir()) == []
+    Ledger.create(book).open_account("a", epsilon=3.0, delta=1e-5)
+
+
 def test_what_was_paid_and_drawn_is_handed_out_though_the_disk_is_full(tmp_path: Path) -> None:
     """The draw fills the disk: that it is done cannot be noted, and it is spent all the same."""
     account = Ledger.create(tmp_path / "spent.ledger").open_account("a", epsilon=3.0, delta=1e-5)

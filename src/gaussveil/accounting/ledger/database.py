@@ -140,12 +140,17 @@ class Database:
         folder = os.open(self.path.parent, os.O_RDONLY)
         os.fsync(folder)
         os.close(folder)
-        with self._translated(), closing(self._connect("rw")) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            migrations.make_tables(connection)
-            connection.execute(f"PRAGMA application_id={migrations.APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version={migrations.VERSION}")
-            connection.execute("COMMIT")
+        try:
+            with self._translated(), closing(self._connect("rw")) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                migrations.make_tables(connection)
+                connection.execute(f"PRAGMA application_id={migrations.APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version={migrations.VERSION}")
+                connection.execute("COMMIT")
+        except LedgerError:
+            if self.path.stat().st_size == 0:  # of a full disk: nothing is in it
+                self.path.unlink()
+            raise
 
     @contextmanager
     def held(self) -> Iterator[None]:
