@@ -1,6 +1,6 @@
 """OpenDP's side of bench_table.py, in an environment of its own: `python opendp_answers.py TABLE ROWS_PER_CELL...`.
 
-Of bench_table_laws.py: `python opendp_answers.py --cells '[[rows, groups], ...]' LARGEST`, counts and sums by 8 zones.
+Of bench_table_laws.py: `python opendp_answers.py --cell ROWS GROUPS LARGEST`, a count and a sum by eight zones.
 
 Each workload is asked as OpenDP's documentation shows: identifier, truncation per group, keys, aggregates. Printed is
 the standard deviation that OpenDP itself states for each noise (`summarize`), the better of its (epsilon, delta) and of
@@ -117,24 +117,15 @@ def main(path: str, per_hour: int, per_day_hour: int, per_day: int) -> None:
     print(json.dumps(answer))
 
 
-def cells(asked: list[tuple[int, int]], largest: float) -> None:
-    """Counts and sums by eight zones, each alone and both together, for so many rows and groups of a unit."""
-    zones = pl.Series(range(8), dtype=pl.Int32)
-    table = pl.LazyFrame({"home": range(8), "zone": zones, "kw": [1.0] * 8})
+def cell(rows: int, groups: int, largest: float) -> None:
+    """A count and a sum by eight zones, both together, for so many rows and groups of a unit."""
+    table = pl.LazyFrame({"home": range(8), "zone": pl.Series(range(8), dtype=pl.Int32), "kw": [1.0] * 8})
     MOST_ROWS[0] = 10**6
-    count = [dp.len()]
-    total = [pl.col("kw").fill_null(0.0).dp.sum(bounds=(0.0, largest))]
-    found = []
-    for rows, groups in asked:
-        stated = {
-            name: deviations(table, {"zone": list(range(8))}, rows, aggregates, groups)
-            for name, aggregates in (("count", count), ("sum", total), ("both", count + total))
-        }
-        found.append(stated)
-    print(json.dumps(found))
+    asked = [dp.len(), pl.col("kw").fill_null(0.0).dp.sum(bounds=(0.0, largest))]
+    print(json.dumps(deviations(table, {"zone": list(range(8))}, rows, asked, groups)))
 
 
-if __name__ == "__main__" and sys.argv[1] == "--cells":
-    cells(json.loads(sys.argv[2]), float(sys.argv[3]))
+if __name__ == "__main__" and sys.argv[1] == "--cell":
+    cell(int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
 elif __name__ == "__main__":
     main(sys.argv[1], *map(int, sys.argv[2:]))
