@@ -75,7 +75,7 @@ def run() -> list[Row]:
 def measured(name: str) -> list[Row]:
     """Coverage of a job's bands, the error of its means, and where a range is public that of `between`."""
     steps = [kept(drawn, (name, seed)) for seed in range(max(DRAWS // STEP, 1))]
-    held, told, error, *peers = np.mean(steps, axis=0)
+    held, told, error, *peers = np.mean(steps, axis=0).tolist()
     note = f"{STEP * len(steps)} releases; bands that tell something: {told:.3f}; relative error {error:.4f}"
     rows = [
         row(f"coverage of {name}, less than .93", 0.93 - held, 0.0, note),

@@ -1,7 +1,7 @@
 """Laplace or Gaussian noise in tables: errors beside diffprivlib and OpenDP, and what filters lose on Laplace noise.
 
-Of diffprivlib both errors are drawn, in its own environment; of OpenDP the deviations that it states. Draws leave half a
-per cent of chance in each. With RESUME=FOLDER a cell that OpenDP was asked is not asked again.
+Of diffprivlib both errors are drawn, in its own environment; of OpenDP the deviations that it states. Draws leave half
+a per cent of chance in each. With RESUME=FOLDER a cell that OpenDP was asked is not asked again.
 """
 
 from __future__ import annotations
