@@ -73,6 +73,22 @@ def autodp() -> Callable[..., float]:
     return epsilon
 
 
+def saddle_point(kind: str, *, order: int | None) -> Callable[..., float]:
+    from saddlepoint_accountant import GaussianMechanism, LaplaceMechanism, SaddlePointAccountant
+
+    def epsilon(noise: float, rate: float, steps: int, delta: float) -> float:
+        if kind == "Laplace":
+            mechanism = LaplaceMechanism(sens=1.0 / noise)
+        else:
+            mechanism = GaussianMechanism(sampling_probability=rate, noise_multiplier=noise)
+        accountant = SaddlePointAccountant(mechanism)
+        if order is not None:
+            return accountant.compute_epsilon_msd(delta, steps, order)
+        return accountant.compute_epsilon_clt(delta, steps)[2]  # its upper end
+
+    return epsilon
+
+
 PEERS: dict[str, Callable[[], Callable[..., float]]] = {
     "dp_accounting PLD, default": lambda: dp_accounting_pld(1e-4),
     "dp_accounting PLD, fine": lambda: dp_accounting_pld(1e-5),
@@ -82,6 +98,10 @@ PEERS: dict[str, Callable[[], Callable[..., float]]] = {
     "Opacus rdp": lambda: opacus("rdp"),
     "prv_accountant": prv_accountant,
     "autodp": autodp,
+    "saddle point, upper end, DP-SGD": lambda: saddle_point("DP-SGD", order=None),
+    "saddle point, order 3, DP-SGD": lambda: saddle_point("DP-SGD", order=3),
+    "saddle point, upper end, Laplace": lambda: saddle_point("Laplace", order=None),
+    "saddle point, order 3, Laplace": lambda: saddle_point("Laplace", order=3),
 }
 
 
