@@ -205,3 +205,53 @@ def test_the_exponential_mechanism_is_below_its_curve() -> None:
         for epsilon in (0.0, 0.3, 0.8):
             largest = float(np.maximum(first - math.exp(epsilon) * second, 0.0).sum())
             assert largest <= float(Exponential(0.9).delta(epsilon)) + 1e-15
+
+
+@pytest.mark.parametrize(
+    "laws",
+    [
+        [(RandomisedResponse(0.4), 9)],
+        [(RandomisedResponse(0.7, 4), 3), (DiscreteLaplace(2, 3.0), 3)],
+        [(ResponseOrNoise(0.4, 3), 4), (ApproximatePoint(0.3, 1e-6), 1)],
+    ],
+    ids=["alike", "of two kinds", "with infinite losses"],
+)
+def test_laws_alone_are_enclosed(laws: list[tuple[HasLaw, int]]) -> None:
+    run = Accountant()
+    for law, count in laws:
+        run.add(law, count)
+    found = [law_of(law) for law, count in laws for _ in range(count)]
+    finite = math.exp(math.fsum(law.log_finite for law in found))
+    sums: dict[float, float] = {0.0: 1.0}
+    for law in found:
+        longer: dict[float, float] = {}
+        for (so_far, share), (loss, mass) in itertools.product(sums.items(), zip(law.losses, law.masses)):
+            place = round(so_far + float(loss), 12)
+            longer[place] = longer.get(place, 0.0) + share * float(mass)
+        sums = longer
+    for epsilon in (0.0, 1.1):
+        expected = 1.0 - finite + finite * sum(m * max(-math.expm1(epsilon - loss), 0.0) for loss, m in sums.items())
+        ends = run.loss.enclose(epsilon)
+        assert float(ends.lower) <= expected * (1.0 + 1e-11)
+        assert expected <= float(ends.upper) * (1.0 + 1e-11)
+        assert ends.relative_width < 1e-8
+    assert run.delta(run.epsilon(1e-4)) <= 1e-4 * (1.0 + 1e-9)
+
+
+def test_pieces_alone_are_enclosed() -> None:
+    twice, law = Accountant().add(Laplace(0.5), 2), law_of(Laplace(0.5))
+    ((middle, half, tilt, weight),) = law.pieces.T
+    for epsilon in (0.3, 0.8):
+        expected = sum(mass * at_any(Laplace(0.5), epsilon - loss) for loss, mass in zip(law.losses, law.masses))
+        expected += scipy.integrate.quad(
+            lambda x, level=epsilon - middle: weight / half / 2 * math.exp(tilt * x) * at_any(Laplace(0.5), level - x),
+            -half,
+            half,
+            points=[epsilon - 0.5] if epsilon < 1.0 else None,
+            epsabs=1e-12,
+        )[0]
+        ends = twice.enclose(epsilon)
+        assert float(ends.lower) <= expected * (1.0 + 1e-9)
+        assert expected * (1.0 - 1e-9) <= float(ends.upper)
+        assert ends.relative_width < 1e-6
+    assert twice.loss.reversed() is twice.loss

@@ -214,7 +214,7 @@ class Accountant(Shown):
         whole = self.loss.dp_enclose(epsilon)
         fainter = [(curve.fainter(), count) for curve, count in self._parts]
         if self.loss.factors() is None:
-            ends = lower_end(fainter, epsilon), self.delta(epsilon)
+            ends = self._below(fainter, epsilon), self.delta(epsilon)
             if whole.proven:
                 return whole
             return Enclosure.of(*ends, proven=False)
@@ -231,6 +231,14 @@ class Accountant(Shown):
             whole.log_upper,
             proven=low.proven and whole.proven,
         )
+
+    def _below(self, parts: list[tuple[PrivacyCurve, int]], epsilon: float) -> float:
+        """A lower end of delta where not all parts are under one contour."""
+        whole = composed(parts)
+        known = [lower_end(parts, epsilon)]
+        if whole is not None and not whole.batch_shape:
+            known.append(float(whole.dp_enclose(epsilon).lower))
+        return max(known)
 
     def tradeoff(self, type_one_error: Any) -> Any:
         """Smallest type II error of any test at the given type I error, in the worse direction."""

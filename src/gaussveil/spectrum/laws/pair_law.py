@@ -22,6 +22,7 @@ from gaussveil.spectrum.constants import MOST_ATOMS, ULP
 from gaussveil.spectrum.factors import Factors
 from gaussveil.spectrum.laws.has_law import FiniteLosses, HasLaw
 from gaussveil.spectrum.laws.loss_tables import Tables, is_table, tables_of
+from gaussveil.spectrum.laws.tail_sums import TailSums
 from gaussveil.spectrum.named_profile import store
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.typing import Floats
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from gaussveil.spectrum.laws.ball_law import BallLaw
 
 ADDS_UP = 1e-9  # to which probabilities must add up to 1; they are divided by their sum
-LARGEST_EXPONENT = 700.0
 Probabilities = tuple[float, ...]
 
 
@@ -183,8 +183,8 @@ class Pair(HasLaw):
         return max(largest, 0.0) + 8.0 * ULP * (1.0 + abs(largest))
 
     @cached_property
-    def _sums(self) -> _Sums:
-        return _Sums.of(np.array(self.p), np.array(self.q))
+    def _sums(self) -> TailSums:
+        return TailSums.of(np.array(self.p), np.array(self.q))
 
     def _divergence(self, epsilon: Floats) -> Any:
         return self._sums.delta(epsilon)
@@ -223,42 +223,6 @@ class Pair(HasLaw):
             [arb(other) / whole[1] for _, other in both],
             sum(map(arb, infinite), arb(0)) / whole[0],
         )
-
-
-class _Sums:
-    """Losses in ascending order, and the probabilities of each and all above."""
-
-    def __init__(
-        self, losses: Floats, above: Floats, other: Floats, infinity: float
-    ) -> None:
-        self.losses = losses
-        self.above = above
-        self.other = other
-        self.infinity = infinity
-
-    @classmethod
-    def of(cls, p: Floats, q: Floats) -> _Sums:
-        """Of probabilities that are divided by their sums."""
-        under_x = p / math.fsum(p)
-        under_y = q / math.fsum(q)
-        both = (p > 0.0) & (q > 0.0)
-        infinite = math.fsum(under_x[q == 0.0])
-        losses = np.log(under_x[both]) - np.log(under_y[both])
-        order = np.argsort(losses)
-        above, other = (
-            np.append(np.cumsum(column[both][order][::-1])[::-1], 0.0)
-            for column in (under_x, under_y)
-        )
-        return cls(losses[order], above, other, infinite * (1.0 + 8.0 * ULP))
-
-    def delta(self, epsilon: Floats) -> Floats:
-        """Upper ends: roundings are added."""
-        place = np.searchsorted(self.losses, epsilon)
-        ratio = np.exp(np.minimum(epsilon, LARGEST_EXPONENT))
-        reach = float(np.abs(self.losses).max(initial=0.0))
-        rounding = (16.0 + 4.0 * self.losses.size + 8.0 * reach) * ULP
-        known = np.maximum(self.above[place] - ratio * self.other[place], 0.0)
-        return np.asarray(known + rounding * self.above[place] + self.infinity)
 
 
 def _has_density(law: Any) -> bool:

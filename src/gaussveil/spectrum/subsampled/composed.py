@@ -16,6 +16,7 @@ from gaussveil.spectrum.laws.with_infinity import WithInfinity
 from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.spectrum.pair_composition import compose
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
+from gaussveil.spectrum.subsampled.laws_alone import LawsAlone
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 
 
@@ -32,11 +33,19 @@ def composed(
         return whole
     if whole is None and len(others) == 1 and others[0][1] == 1:
         return others[0][0]
+    if whole is None and not grid and all(map(_is_law, others)):
+        return LawsAlone(others)
     if whole is not None:
         others.append((whole, 1))
     return compose_pessimistic(
         [curve for curve, _ in others], [count for _, count in others], **grid
     )
+
+
+def _is_law(part: tuple[PrivacyCurve, int]) -> bool:
+    """Whether it is a law by atoms and pieces."""
+    factors = part[0].factors()
+    return factors is not None and bool(factors.laws)
 
 
 def _split(

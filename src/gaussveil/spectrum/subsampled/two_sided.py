@@ -253,7 +253,7 @@ def _end(
         offsets.append(count * offset)
     moved = epsilon - math.fsum(offsets)
     masses = [(held.masses, count) for held, count in cells]
-    within = _within(masses, moved, moved - epsilon, plan, side)
+    within = within_window(masses, moved, moved - epsilon, plan, side)
     beyond = max(_beyond(cells, epsilon, plan, side), 0.0)
     return min(max((within + beyond) * (1.0 + side * 1e-15), 0.0), 1.0)
 
@@ -286,7 +286,7 @@ def _any(probabilities: Sequence[tuple[float, int]], sign: float) -> float:
     return -math.expm1(log_none) * (1.0 + sign * 1e-14)
 
 
-def _within(
+def within_window(
     parts: CountedMasses, epsilon: float, moved: float, plan: GridPlan, side: float
 ) -> float:
     """An end of E (1 - e^(epsilon - sum))_+ of the masses; epsilon and their sum are moved by the offsets."""

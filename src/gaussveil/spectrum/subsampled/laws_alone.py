@@ -1,0 +1,207 @@
+"""Laws by atoms and pieces with nothing smooth beside them: two grids, one above the truth and one below.
+
+Along a contour their moments do not fall. Above stands the pessimistic composition. Below, each atom and what a cell
+has of a piece is reported as one answer, which tells less, and its loss is moved to a node: to the nearest one where
+that is next to nothing away, which the whole sum's losses are lowered by, and else to the one below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gaussveil.spectrum.arguments import epsilon_array
+from gaussveil.spectrum.discrete.loss import DiscreteLoss, compose_pessimistic
+from gaussveil.spectrum.discrete.masses import LossMasses
+from gaussveil.spectrum.enclosures.interval import UNDERFLOW, Enclosure
+from gaussveil.spectrum.laws.loss_law import LossLaw, law_of, scaled_sinhc
+from gaussveil.spectrum.laws.tail_sums import AtomSums
+from gaussveil.spectrum.privacy_curve import PrivacyCurve
+from gaussveil.spectrum.subsampled.companions import Companions, Gaussians
+from gaussveil.spectrum.subsampled.contour import Parts, saddle
+from gaussveil.spectrum.subsampled.two_sided import GridPlan, within_window
+from gaussveil.typing import Floats
+
+FINE = 4e-5  # width of the grid above
+MOST_BINS = 2**21
+NODES_BELOW = 2**19
+CANDIDATES = 512  # widths of which that is taken on whose multiples atoms lie best
+NEAR = 0.02  # of a width, by which an atom may be above what it counts as
+DIGITS = 45.0
+TRUSTED = 1e-12  # relative error of masses in doubles, with room
+Laws = Sequence[tuple[Any, int]]  # of `HasLaw`
+
+
+class LawsAlone(PrivacyCurve):
+    """Laws with their counts, composed; `delta` is an upper end, `enclose` gives both."""
+
+    def __init__(self, laws: Laws) -> None:
+        self.laws = tuple(laws)
+
+    def _brief(self) -> dict[str, str]:
+        return {"laws": str(sum(count for _, count in self.laws)), "on": "a grid"}
+
+    @cached_property
+    def grid(self) -> DiscreteLoss:
+        """The pessimistic composition."""
+        curves = [law for law, _ in self.laws]
+        counts = [count for _, count in self.laws]
+        return compose_pessimistic(curves, counts, interval=FINE, max_bins=MOST_BINS)
+
+    @cached_property
+    def atoms(self) -> AtomSums | None:
+        """Sums of losses one by one, where there are few enough: then no grid is needed."""
+        return AtomSums.of([(law_of(law.finite), count) for law, count in self.laws])
+
+    @cached_property
+    def _log_finite(self) -> float:
+        """log of the probability that no loss is infinite."""
+        return math.fsum(n * math.log1p(-law.infinity) for law, n in self.laws)
+
+    @property
+    def infinity(self) -> float:
+        """The probability that a loss is infinite, or as the grid charges it."""
+        if self.atoms is not None:
+            return -math.expm1(self._log_finite) * (1.0 + TRUSTED)
+        return self.grid.infinity
+
+    @property
+    def largest_loss(self) -> float:
+        """The sum of the largest, or the highest node of the grid."""
+        if self.atoms is not None:
+            return math.fsum(n * law.largest_loss for law, n in self.laws) * (
+                1.0 + TRUSTED
+            )
+        return self.grid.largest_loss
+
+    def reversed(self) -> LawsAlone:
+        """X and Y exchanged; itself where that changes nothing."""
+        return self._back
+
+    @cached_property
+    def _back(self) -> LawsAlone:
+        if all(law.symmetric for law, _ in self.laws):
+            return self
+        back = LawsAlone([(law.reversed(), count) for law, count in self.laws])
+        if "grid" in self.__dict__:
+            back.__dict__["grid"] = self.grid.reversed()
+        back.__dict__["_back"] = self
+        return back
+
+    def charged(self) -> tuple[tuple[PrivacyCurve, int], ...]:
+        """What an account keeps: the laws."""
+        return self.laws
+
+    def fold_key(self) -> object:
+        """Those of the laws, with counts."""
+        return [[law.fold_key(), count] for law, count in self.laws]
+
+    def _divergence(self, epsilon: Floats) -> Any:
+        if self.atoms is None:
+            return self.grid.forward.delta(epsilon)
+        _, upper = self.atoms.ends(epsilon)
+        return self.infinity + math.exp(self._log_finite) * upper * (1.0 + TRUSTED)
+
+    def enclose(self, epsilon: ArrayLike) -> Enclosure:
+        """Both ends, computed in doubles whose roundings are charged."""
+        levels = epsilon_array(epsilon, np.zeros(()))
+        upper = np.minimum(np.asarray(self.delta(levels)) + UNDERFLOW, 1.0)
+        lower = [self._below(float(level)) for level in np.ravel(levels)]
+        ends = np.minimum(np.reshape(lower, levels.shape), upper)
+        return Enclosure.of(ends, upper, proven=False)
+
+    @np.errstate(all="ignore")
+    def _below(self, epsilon: float) -> float:
+        """A lower end of delta."""
+        known = [(law_of(law.finite), count) for law, count in self.laws]
+        finite = math.exp(self._log_finite)
+        sure = -math.expm1(self._log_finite) * (1.0 - TRUSTED)
+        charged = math.fsum(count * law.rounded_by for law, count in self.laws)
+        charged *= 1.0 + math.exp(min(epsilon, 700.0))
+        if self.atoms is not None:
+            lower, _ = self.atoms.ends(np.array(epsilon))
+            found = sure + finite * float(lower) * (1.0 - TRUSTED)
+            return max(found - charged, 0.0)
+        ends = [_ends(law) for law, _ in known]
+        low = math.fsum(n * one[0] for one, (_, n) in zip(ends, known))
+        high = math.fsum(n * one[1] for one, (_, n) in zip(ends, known))
+        if not low < high or epsilon >= high:
+            return max(sure - charged, 0.0)
+        none = Gaussians(*(np.zeros(0) for _ in range(4)))
+        parts = Parts((), Companions(none, tuple(known)))
+        spread = math.sqrt(parts.real_moments(0.0)[2])
+        order = max(saddle(parts, epsilon).centre, 1.0 / spread)
+        bottom = min(low, epsilon - DIGITS / order)
+        top = max(high, epsilon) + 2.0 / order
+        width = _width([law for law, _ in known], (top - bottom) / NODES_BELOW)
+        plan = GridPlan(order, bottom - width, top + width, width, [], False)
+        placed = [(_placed(law, width), count) for law, count in known]
+        lowered = math.fsum(n * moved for (_, moved), n in placed) * (1.0 + TRUSTED)
+        masses = [(one, count) for (one, _), count in placed]
+        delta = within_window(masses, epsilon + lowered, 0.0, plan, -1.0)
+        uses = sum(count for _, count in known)
+        delta *= finite * (1.0 - TRUSTED * uses)
+        return max(sure + delta - charged, 0.0)
+
+
+def _ends(law: LossLaw) -> tuple[float, float]:
+    """The least and the largest loss."""
+    middle, half, _, _ = law.pieces
+    everywhere = np.concatenate([law.losses, middle - half, middle + half])
+    return float(everywhere.min()), float(everywhere.max())
+
+
+def _width(laws: Sequence[LossLaw], least: float) -> float:
+    """A width from the given one to its double, on whose multiples the atoms and ends of pieces lie best."""
+    places = np.concatenate(
+        [np.append(law.losses, law.pieces[0] + law.pieces[1]) for law in laws]
+    )
+    places = np.abs(places[places != 0.0])
+    if not places.size:
+        return least
+    smallest = float(places.min())
+    if smallest < least:
+        return least
+    most = math.floor(smallest / least)
+    counts = np.unique(
+        np.linspace(max(most // 2, 1), most, CANDIDATES).astype(np.int64)
+    )
+    widths = smallest / counts
+    away = np.multiply.outer(1.0 / widths, places)
+    misfit = np.abs(away - np.round(away)).max(axis=1)
+    return float(widths[int(np.argmin(misfit))])
+
+
+def _placed(law: LossLaw, width: float) -> tuple[LossMasses, float]:
+    """Masses on nodes, and by how much their losses may be above the law's."""
+    losses = [law.losses]
+    masses = [law.masses]
+    for middle, half, tilt, weight in law.pieces.T:
+        first = math.floor((middle - half) / width - 0.5)
+        last = math.ceil((middle + half) / width + 0.5)
+        edges = (np.arange(first, last + 1) + 0.5) * width
+        edges = np.unique(np.clip(edges, middle - half, middle + half))
+        centre = 0.5 * (edges[1:] + edges[:-1]) - middle
+        wide = 0.5 * np.diff(edges)
+        kept = wide > 0.0
+        centre = centre[kept]
+        wide = wide[kept]
+        ahead = scaled_sinhc(tilt * wide + 0.0j, 0.0j).real
+        behind = scaled_sinhc((tilt - 1.0) * wide + 0.0j, 0.0j).real
+        losses.append(middle + centre + np.log(ahead) - np.log(behind))
+        masses.append(weight / half * wide * np.exp(tilt * centre) * ahead)
+    loss = np.concatenate(losses)
+    mass = np.concatenate(masses)
+    node = np.round(loss / width)
+    above = node * width - loss
+    node = np.where(above > NEAR * width, node - 1.0, node)
+    moved = max(float((node * width - loss).max()), 0.0) + 1e-15 * law.reach
+    first = int(node.min())
+    counts: Floats = np.zeros(int(node.max()) - first + 1)
+    np.add.at(counts, (node - first).astype(np.int64), mass * (1.0 - TRUSTED))
+    return LossMasses(width, first, counts, 0.0), moved
