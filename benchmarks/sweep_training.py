@@ -20,6 +20,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from multiprocessing import TimeoutError as TimeoutOfPoolError
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 if SOURCE.is_dir():
     sys.path.insert(0, str(SOURCE))
 
-from gaussveil import DPSGD, Accountant  # noqa: E402
+from gaussveil import DPSGD, Accountant, GaussveilError  # noqa: E402
 
 NOISE, RATE, STEPS, DELTA = (0.3, 20.0), (1e-6, 0.5), (1.0, 1e5), (1e-14, 1e-2)
 LIMIT = 60.0  # seconds of one answer
@@ -88,7 +89,7 @@ def measured(setting: Setting) -> Record:
             found["loose"] = bool(float(sooner.upper) < delta)
     except OutOfTimeError:
         found["failed"] = f"no answer in {LIMIT:g} s"
-    except Exception as error:
+    except (ArithmeticError, GaussveilError, LookupError, RuntimeError, TypeError, ValueError) as error:
         found["failed"] = f"{type(error).__name__}: {error}"
     return found
 
@@ -126,9 +127,7 @@ def swept(asked: list[Setting], processes: int, until: float = math.inf) -> Iter
                 break
             try:
                 yield answers.next(None if left == math.inf else left)  # type: ignore[attr-defined]
-            except Exception as error:
-                if type(error).__name__ != "TimeoutError":
-                    raise
+            except TimeoutOfPoolError:
                 break
         pool.terminate()
 
