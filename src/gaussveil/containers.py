@@ -87,23 +87,30 @@ def real_array(name: str, value: Any) -> NDArray[Any]:
 def readings_array(name: str, value: Any) -> NDArray[Any]:
     """The same of private readings, of which no single one decides whether the others are read.
 
-    Of objects, each that is no number is NaN, and a whole number of any size is some float.
+    Of objects, each that is no number is NaN, and a whole number of any size is some float. So is a list among numbers;
+    where most are lists these are rows, which must be of one length.
     """
-    array = _rectangular(name, value)
-    if array.dtype == object:
+    array = _unmasked(name, value)
+    if array.dtype == object and not _holds_rows(array):
         return cell_numbers(array)
+    if array.dtype == object:
+        raise ShapeError(f"{name} must be rectangular: every row of the same length.")
     return real_array(name, array)
 
 
 def _rectangular(name: str, value: Any) -> NDArray[Any]:
+    array = _unmasked(name, value)
+    if array.dtype == object and is_ragged(array):
+        raise ShapeError(f"{name} must be rectangular: every row of the same length.")
+    return array
+
+
+def _unmasked(name: str, value: Any) -> NDArray[Any]:
     if isinstance(value, np.ma.MaskedArray):
         raise ParameterError(
             f"{name} must not be masked: fill what is missing by a public rule first."
         )
-    array = uncoerced(value)
-    if array.dtype == object and is_ragged(array):
-        raise ShapeError(f"{name} must be rectangular: every row of the same length.")
-    return array
+    return uncoerced(value)
 
 
 def uncoerced(value: Any) -> NDArray[Any]:
@@ -179,6 +186,12 @@ def is_ragged(array: NDArray[Any]) -> bool:
     return array.ndim == 1 and any(
         isinstance(row, list | tuple | np.ndarray) for row in array.tolist()
     )
+
+
+def _holds_rows(array: NDArray[Any]) -> bool:
+    """Whether most of what stands in a list are rows of their own."""
+    rows = sum(isinstance(row, list | tuple | np.ndarray) for row in array.tolist())
+    return array.ndim == 1 and 2 * rows > len(array)
 
 
 def like(value: Any, numbers: NDArray[np.float64]) -> Any:

@@ -126,10 +126,14 @@ def test_a_driver_of_spark_that_was_killed_leaves_nothing_but_its_release(
     assert left
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o700 for path in place.glob("gaussveil-spill-*"))
     again = subprocess.run(
-        [sys.executable, "-m", "gaussveil", *asked], capture_output=True, check=False, timeout=300, text=True
+        [sys.executable, "-c", "from gaussveil.cli.main import main; main()", *asked],
+        capture_output=True,
+        check=False,
+        timeout=300,
+        text=True,
     )
     assert again.returncode == 0, again.stderr
-    assert "found again" in again.stdout
+    assert "found again" in again.stderr
     assert repr(pa.csv.read_csv("o.csv").to_pydict()) == drawn
     assert states() == ["released"]
     assert not left & {path.name for path in place.glob("gaussveil-spill-*")}

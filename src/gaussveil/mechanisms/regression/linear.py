@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from gaussveil.containers import uncoerced
 from gaussveil.mechanisms.records import new_rows
 from gaussveil.mechanisms.regression.linear_fit import LEVEL_VARIANCE, LinearFit
 from gaussveil.mechanisms.regression.moments import (
@@ -207,7 +208,7 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
         self.fits_ = tuple(
             regress(self.moments_, place) for place in range(len(table.targets))
         )
-        flat = len(self.fits_) == 1 and np.ndim(y) < 2
+        flat = len(self.fits_) == 1 and uncoerced(y).ndim < 2
 
         def gathered(parts: list[Any]) -> Any:
             if flat:
