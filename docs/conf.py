@@ -64,7 +64,7 @@ def plain_paragraphs(app: object, what: str, name: str, thing: object, options: 
     """Show docstrings as they were written: they are plain text with formulas, not reStructuredText.
 
     What stands in backticks is code, other special characters are escaped; examples are code to copy, `Args:` is a list
-    of parameters, a paragraph with its own layout is a block.
+    of parameters, as is `Raises:` of errors, a paragraph with its own layout is a block.
     """
     paragraphs = re.split(r"\n\s*\n", "\n".join(lines).strip())
     lines.clear()
@@ -72,6 +72,11 @@ def plain_paragraphs(app: object, what: str, name: str, thing: object, options: 
         rows = paragraph.split("\n")
         if rows[0] in ("Args:", "Arguments:"):
             lines += parameters(rows[1:])
+        elif rows[0] == "Raises:":
+            lines += parameters(rows[1:], "Raises")
+        elif rows[0] == "Returns:":
+            words = " ".join(row.strip() for row in rows[1:])
+            lines += [".. rubric:: Returns", "", escaped(words), ""]
         elif rows[0].startswith(">>>"):
             lines += [".. code-block:: pycon", "", *(f"    {row}" for row in rows), ""]
         elif rows[0].startswith(("- ", "* ")) and all(row.startswith(("- ", "* ", "  ")) for row in rows):
@@ -91,8 +96,8 @@ def escaped(text: str) -> str:
     )
 
 
-def parameters(rows: list[str]) -> list[str]:
-    """A definition list of what each parameter is; a row that is indented further goes on with the one above."""
+def parameters(rows: list[str], title: str = "Parameters") -> list[str]:
+    """A definition list of parameters, or of errors; a row that is indented further goes on with the one above."""
     found: list[list[str]] = []
     for row in rows:
         if row.startswith("     ") and found:
@@ -101,7 +106,7 @@ def parameters(rows: list[str]) -> list[str]:
             names, _, words = row.strip().partition(":")
             found.append([names, words.strip()])
     items = [line for names, words in found for line in (f"``{names}``", f"    {escaped(words)}", "")]
-    return [".. rubric:: Parameters", "", *items]
+    return [f".. rubric:: {title}", "", *items]
 
 
 def named(page: str) -> list[tuple[str, str]]:

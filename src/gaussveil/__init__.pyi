@@ -8,10 +8,10 @@ from gaussveil.accounting.accountant import DPSGD as DPSGD
 from gaussveil.accounting.accountant import Accountant as Accountant
 from gaussveil.accounting.accountant import Allocation as Allocation
 from gaussveil.accounting.accountant import Gaussian as Gaussian
-from gaussveil.accounting.accountant import calibrate as calibrate
-from gaussveil.accounting.accountant import noise_for as noise_for
 from gaussveil.accounting.batch_allocation import BallsInBins as BallsInBins
 from gaussveil.accounting.batch_allocation import CyclicPoisson as CyclicPoisson
+from gaussveil.accounting.least_noise import calibrate as calibrate
+from gaussveil.accounting.least_noise import noise_for as noise_for
 from gaussveil.accounting.matrix_mechanism import MatrixMechanism as MatrixMechanism
 from gaussveil.accounting.strategies import BLT as BLT
 from gaussveil.accounting.strategies import BandMF as BandMF

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
@@ -29,30 +29,36 @@ from gaussveil.errors import ParameterError
 from gaussveil.shown import Shown
 from gaussveil.spectrum import Enclosure, PrivacyCurve, PrivacyLoss, composed
 from gaussveil.spectrum.attack_risk import GaussianDP
-from gaussveil.spectrum.enclosures.interval import log_down
 from gaussveil.spectrum.group_curve import MOST_MEMBERS
 from gaussveil.spectrum.laws.loss_tables import is_table
 from gaussveil.spectrum.laws.pair_law import Pair
 from gaussveil.spectrum.renyi_bounds import RenyiBound
-from gaussveil.spectrum.roots import brent
 from gaussveil.spectrum.subsampled.composed import lower_end
 from gaussveil.spectrum.worse_orientation import WorseOrientation
 
-__all__ = ["DPSGD", "Accountant", "Allocation", "Gaussian", "calibrate", "noise_for"]
+__all__ = ["DPSGD", "Accountant", "Allocation", "Gaussian"]
 
-NOISE_RANGE = (1e-2, 1e6)
-FINEST = 1e-10  # relative width to which a noise multiplier is searched
 ROUNDED_UP = 1.0 + 1e-15  # of one product of doubles
 OUTWARDS = 1e-11  # by which an epsilon is raised, so that what a charge stores, rounded, keeps the promise
 CARRIED_OUT = "the training program clipped, sampled and drew its noise as was counted here; it was not watched"
-ONCE = Gaussian()
 
 
 class Accountant(Shown):
     """Adds up releases; `epsilon`, `delta` and the attack risks speak of all of them together.
 
-    Exact for a sequence fixed in advance (what is asked may follow earlier answers, the mechanisms not). With the
-    relation "replace" one record is exchanged for another, by default one is added or removed.
+    Exact for a sequence fixed in advance (what is asked may follow earlier answers, the mechanisms not).
+
+    Args:
+        relation: "add-remove", where neighbours differ by one record that is there or not, or "replace", where one is
+            exchanged for another.
+
+    Raises:
+        ParameterError: the relation is neither.
+
+    >>> import gaussveil
+    >>> accountant = gaussveil.Accountant().add(gaussveil.DPSGD(noise_multiplier=1.0, sampling_rate=0.01), steps=1000)
+    >>> round(accountant.epsilon(1e-5), 4)
+    1.8282
     """
 
     def __init__(self, relation: str = ADD_REMOVE) -> None:
@@ -69,7 +75,18 @@ class Accountant(Shown):
     def add(
         self, mechanism: NoiseDesign | PrivacyCurve | Charge, steps: int = 1
     ) -> Accountant:
-        """Count `steps` uses of a mechanism, a privacy curve or a charge; the accountant itself is returned."""
+        """Count `steps` uses of a mechanism, a privacy curve or a charge.
+
+        Args:
+            mechanism: a `DPSGD`, a `Gaussian`, a `Pair` or its table, another privacy curve, or a charge.
+            steps: how often it is used, at least once.
+
+        Returns:
+            The accountant itself, so that calls can follow one another.
+
+        Raises:
+            ParameterError: it is none of these, speaks of neighbours of another relation, or its noise is still open.
+        """
         steps = whole("steps", steps, "[1, 9007199254740992]")
         if is_table(mechanism):
             mechanism = Pair(mechanism)
@@ -276,121 +293,3 @@ class Accountant(Shown):
 
     def _curve(self) -> PrivacyCurve:
         return self.loss
-
-
-def calibrate(
-    mechanism: NoiseDesign = ONCE,
-    *,
-    steps: int | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    true_positive_rate: float | None = None,
-    at: float | None = None,
-    advantage: float | None = None,
-    relation: str = ADD_REMOVE,
-) -> float:
-    """The smallest noise multiplier with which `steps` uses keep a promise, on the private side; also `noise_for`.
-
-    The promise is `epsilon` with `delta`, a `true_positive_rate` that no attack exceeds `at` a false-positive rate, or
-    a largest `advantage`. Of a `DPSGD`, which is one step, the number of `steps` must be given; other mechanisms are
-    used once unless it is. A mechanism whose noise multiplier is given leaves nothing to look for and is refused.
-    """
-    if (epsilon is None) != (delta is None) or (true_positive_rate is None) != (
-        at is None
-    ):
-        raise ParameterError(
-            "promises must be complete: epsilon with delta, or true_positive_rate with at."
-        )
-    if (
-        sum(value is not None for value in (epsilon, true_positive_rate, advantage))
-        != 1
-    ):
-        raise ParameterError(
-            "promises must be one of: epsilon and delta, true_positive_rate and at, advantage."
-        )
-    if not isinstance(mechanism, NoiseDesign):
-        refuse(
-            "mechanism",
-            "a DPSGD, a Gaussian, an Allocation or a MatrixMechanism",
-            mechanism,
-        )
-    if mechanism.noise_multiplier is not None:
-        refuse(
-            "noise_multiplier",
-            "left out of a mechanism that is calibrated, which finds it",
-            mechanism.noise_multiplier,
-        )
-    if steps is None and mechanism.is_one_of_many:
-        refuse(
-            "steps",
-            f"given: a {type(mechanism).__name__} is one step, and noise depends on how many there are",
-            steps,
-        )
-    if steps is None:
-        uses = 1
-    else:
-        uses = whole("steps", steps, "[1, 9007199254740992]")
-
-    def with_noise(noise: float) -> Accountant:
-        return Accountant(relation).add(mechanism.with_noise(noise), uses)
-
-    if epsilon is not None and delta is not None:
-        level, goal = (
-            real("epsilon", epsilon, "[0, inf)"),
-            log_down(real("delta", delta, "(0, 1)")),
-        )
-        return _least_noise(
-            lambda noise: math.log(with_noise(noise).delta(level) or 5e-324) - goal
-        )
-    if true_positive_rate is not None and at is not None:
-        rate, place = (
-            real("true_positive_rate", true_positive_rate, "(0, 1)"),
-            real("at", at, "(0, 1)"),
-        )
-        if rate <= place:
-            refuse(
-                "true_positive_rate",
-                "above the false-positive rate, which blind guessing reaches",
-                rate,
-            )
-        return _least_noise(
-            lambda noise: (
-                with_noise(noise).true_positive_rate(place) * (1.0 + 1e-9) - rate
-            )
-        )
-    most = real("advantage", advantage, "(0, 1)")
-    return _least_noise(lambda noise: with_noise(noise).delta(0.0) - most)
-
-
-noise_for = calibrate  # of a single Gaussian release, unless another mechanism is given
-
-
-def _least_noise(excess: Callable[[float], float]) -> float:
-    """Smallest noise multiplier found with excess <= 0; the excess falls with the noise."""
-    low = NOISE_RANGE[0]
-    high = 1.0
-    while excess(high) > 0.0:
-        low = high
-        high = 2.0 * high
-        if high > NOISE_RANGE[1]:
-            raise ParameterError(
-                "promises must be within reach of a noise multiplier below 10^6. This one is not."
-            )
-    while low == NOISE_RANGE[0] and high > 2.0 * low and excess(high / 2.0) <= 0.0:
-        high /= 2.0
-    low = max(low, high / 2.0)
-    if excess(low) <= 0.0:
-        return low
-    root = math.exp(
-        brent(
-            lambda log: max(excess(math.exp(log)), -1e6),
-            math.log(low),
-            math.log(high),
-            xtol=FINEST,
-        )
-    )
-    step = FINEST * root
-    while excess(root) > 0.0:
-        root = min(root + step, high)
-        step = 2.0 * step
-    return float(root)

@@ -69,7 +69,15 @@ class NoiseDesign(StandsFor):
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(NoiseDesign):
-    """Gaussian noise; `noise_multiplier` is its standard deviation over how far a neighbour can move the value."""
+    """Gaussian noise on a value that one record can move by a known distance.
+
+    Args:
+        noise_multiplier: its standard deviation over that distance; None where it is to be calibrated.
+
+    >>> import gaussveil
+    >>> round(float(gaussveil.Gaussian(noise_multiplier=1.0).delta(1.0)), 6)
+    0.126937
+    """
 
     def parts_for(self, relation: str) -> list[tuple[PrivacyCurve, int]]:
         """A mean shift of 1 / noise_multiplier."""
@@ -80,9 +88,17 @@ class Gaussian(NoiseDesign):
 class DPSGD(NoiseDesign):
     """One step of DP-SGD: the clipped gradients of a random batch are summed and noised.
 
-    `noise_multiplier` is the standard deviation over the clipping norm; each record takes part with probability
-    `sampling_rate`, independently of all others. With `fixed_size` that is the batch's share of all records, drawn
-    without replacement, and one record is replaced.
+    Args:
+        noise_multiplier: standard deviation of the noise over the clipping norm; None where it is to be calibrated.
+        sampling_rate: probability with which each record takes part, independently of all others; with `fixed_size`
+            the batch's share of all records.
+        fixed_size: the batch is drawn without replacement, and one record is replaced.
+
+    >>> import gaussveil
+    >>> step = gaussveil.DPSGD(noise_multiplier=1.0, sampling_rate=0.01)
+    >>> run = gaussveil.Accountant().add(step, steps=1000)
+    >>> bool(run.delta(run.epsilon(1e-5)) <= 1e-5)
+    True
     """
 
     is_one_of_many: ClassVar[bool] = True
@@ -117,7 +133,19 @@ class DPSGD(NoiseDesign):
 
 @dataclass(frozen=True, kw_only=True)
 class Allocation(NoiseDesign):
-    """One pass of `steps` noisy sums of clipped gradients; each record is in exactly `takes`, drawn uniformly."""
+    """One pass of `steps` noisy sums of clipped gradients; each record is in exactly `takes`, drawn uniformly.
+
+    Args:
+        noise_multiplier: standard deviation of the noise over the clipping norm; None where it is to be calibrated.
+        steps: of one pass.
+        takes: in how many of them each record is.
+
+    >>> import gaussveil
+    >>> once = gaussveil.Accountant().add(gaussveil.Allocation(noise_multiplier=1.0, steps=100))
+    >>> every = gaussveil.Accountant().add(gaussveil.Gaussian(noise_multiplier=1.0))
+    >>> bool(once.delta(1.0) < every.delta(1.0))
+    True
+    """
 
     steps: int
     takes: int = 1

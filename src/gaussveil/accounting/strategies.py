@@ -63,6 +63,14 @@ class BandMF(NamedStrategy):
     """Banded matrix factorisation: so many diagonals that are not zero, the main one included.
 
     Choquette-Choo et al. 2023, (Amplified) Banded Matrix Factorization; here with equal entries along diagonals.
+
+    Args:
+        steps: of the run.
+        bands: diagonals, at least 1.
+
+    >>> import gaussveil
+    >>> len(gaussveil.BandMF(steps=8, bands=3).coefficients())
+    3
     """
 
     bands: int

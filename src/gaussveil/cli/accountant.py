@@ -76,7 +76,8 @@ def accountant(
 
     Example: gaussveil accountant --noise-multiplier 1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
     """
-    from gaussveil.accounting.accountant import DPSGD, Accountant, Gaussian, calibrate
+    from gaussveil.accounting.accountant import DPSGD, Accountant, Gaussian
+    from gaussveil.accounting.least_noise import calibrate
     from gaussveil.accounting.relation import ADD_REMOVE, REPLACE
 
     if replace:

@@ -65,7 +65,16 @@ class PrivacyLoss(GaussianFacts):
     def from_terms(
         cls, variance_gap: Any, multiplicity: Any, energy: Any
     ) -> PrivacyLoss:
-        """Loss with the given reduced terms (see `gaussveil.spectrum.terms`); the last axis runs over terms."""
+        """Loss with the given reduced terms (see `gaussveil.spectrum.terms`); the last axis runs over terms.
+
+        Args:
+            variance_gap: 1 less the variance of X over that of Y, below 1, one for each term.
+            multiplicity: how many coordinates share it.
+            energy: sum of their squared mean gaps, in standard deviations of Y.
+
+        Returns:
+            The loss of X ~ N(mean gaps, 1 - variance gaps) from Y ~ N(0, 1); refused where no pair has such columns.
+        """
         gap, count, energies = checked_columns(variance_gap, multiplicity, energy)
         return PrivacyLoss(
             Terms.from_gaps(gap, count, energies),

@@ -25,6 +25,16 @@ class GaussianPair(PrivacyLoss):
     Arrays may carry leading batch axes. Lists, integers and float32 are promoted to float64; PyTorch and CuPy arrays
     stay on their device.
 
+    Args:
+        mean_x, mean_y: vectors of d numbers.
+        cov_x, cov_y: symmetric positive definite matrices of d rows.
+
+    Raises:
+        ShapeError: the four do not share one d, or their batches do not broadcast.
+        NotSymmetricError: a covariance differs from its transpose.
+        NotPositiveDefiniteError: a covariance is not positive definite.
+        NotFiniteError: a number is not finite.
+
     >>> import gaussveil
     >>> pair = gaussveil.GaussianPair([1.0], [[1.0]], [0.0], [[1.0]])
     >>> round(float(pair.dp_delta(1.0)), 6)

@@ -20,6 +20,21 @@ def compose(*losses: PrivacyLoss) -> PrivacyLoss:
 
     Exact for a sequence of pairs fixed in advance (queries may be adaptive, the pairs not). The order does not matter,
     to the last bit.
+
+    Args:
+        losses: losses of pairs, at least one.
+
+    Returns:
+        One loss, whose terms are those of all: their cumulants add up.
+
+    Raises:
+        ParameterError: no loss is given.
+        ShapeError: their batches do not broadcast.
+
+    >>> import gaussveil
+    >>> both = gaussveil.compose(gaussveil.GaussianPair.mean_shift(0.6), gaussveil.GaussianPair.mean_shift(0.8))
+    >>> round(float(both.dp_delta(1.0)), 6)
+    0.126937
     """
     if not losses:
         raise ParameterError("compose() needs at least one privacy loss.")

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gaussveil.errors import NumericalError, ParameterError
+from gaussveil.errors import ParameterError
 from gaussveil.spectrum import attack_risk, chords
 from gaussveil.spectrum.arguments import (
     epsilon_array,
@@ -25,15 +25,12 @@ from gaussveil.spectrum.arguments import (
     probability_array,
     require_finite,
 )
-from gaussveil.spectrum.constants import LARGEST_EPSILON, ROUNDED_UP, SMALLEST_DELTA
+from gaussveil.spectrum.constants import ROUNDED_UP, SMALLEST_DELTA
 from gaussveil.spectrum.curve_facts import CurveFacts
 from gaussveil.spectrum.enclosures.interval import UNDERFLOW, Enclosure
 from gaussveil.spectrum.factors import Factors
+from gaussveil.spectrum.private_ends import private_ends
 from gaussveil.typing import Floats
-
-# of the search for an epsilon: 32^12 is beyond the digits of doubles
-SECTIONS = 32
-ROUNDS = 12
 
 
 class PrivacyCurve(CurveFacts, ABC):
@@ -60,7 +57,22 @@ class PrivacyCurve(CurveFacts, ABC):
         """The curve of Y from X; the curve itself where the pair is symmetric."""
 
     def delta(self, epsilon: ArrayLike) -> Any:
-        """Divergence of X from Y at each `epsilon >= 0`: the smallest delta in this direction."""
+        """Divergence of X from Y at each `epsilon >= 0`: the smallest delta in this direction.
+
+        Args:
+            epsilon: a number at least 0, or an array of these.
+
+        Returns:
+            Delta, in the shape of epsilon; the truth is at most `relative_error` of it larger.
+
+        Raises:
+            ParameterError: an epsilon is negative.
+            NotFiniteError: an epsilon is NaN or infinite.
+
+        >>> import gaussveil
+        >>> round(float(gaussveil.Laplace(0.5).delta(0.1)), 6)
+        0.181269
+        """
         return (
             np.asarray(
                 np.clip(
@@ -71,33 +83,38 @@ class PrivacyCurve(CurveFacts, ABC):
         )
 
     def log_delta(self, epsilon: ArrayLike) -> Any:
-        """log of `delta`."""
+        """log of `delta`, which goes on where delta leaves the range of doubles if the curve knows it there.
+
+        Args:
+            epsilon: a number at least 0, or an array of these.
+
+        Returns:
+            The logarithm, in the shape of epsilon; minus infinity where delta is 0.
+        """
         with np.errstate(divide="ignore"):
             return np.log(self.delta(epsilon))
 
     def epsilon(self, delta: ArrayLike) -> Any:
-        """Smallest epsilon with `delta(epsilon) <= delta`, from the private side; infinity where there is none."""
+        """Smallest epsilon with `delta(epsilon) <= delta`, from the private side.
+
+        Args:
+            delta: a probability, or an array of these.
+
+        Returns:
+            Epsilon, in the shape of delta; infinite where no epsilon has so small a delta.
+
+        Raises:
+            ParameterError: a delta is not between 0 and 1.
+            NumericalError: epsilon exceeds a million.
+
+        >>> import gaussveil
+        >>> curve = gaussveil.Laplace(0.5)
+        >>> bool(curve.delta(curve.epsilon(0.01)) <= 0.01)
+        True
+        """
         asked = probability_array("delta", delta, np.zeros(()))
         solvable = asked > self.infinity * (1.0 + self.relative_error)
-        target = np.where(solvable, asked, np.inf)
-        low = np.full(target.shape, -1.0)
-        high = np.ones(target.shape)
-        while not np.all(private := self._upper(high) <= target):
-            if np.max(high) > LARGEST_EPSILON:
-                raise NumericalError(
-                    f"epsilon at delta = {np.min(target)} exceeds {LARGEST_EPSILON}; ask for a larger delta"
-                )
-            high = np.where(private, high, 2.0 * high)
-        # Many sections at a time: one call of delta costs little more for many points than for one.
-        shares = np.linspace(0.0, 1.0, SECTIONS + 1)
-        for _ in range(ROUNDS):
-            points = low[..., None] + (high - low)[..., None] * shares
-            points[..., -1] = high
-            index = np.argmax(
-                self._upper(np.maximum(points, 0.0)) <= target[..., None], axis=-1
-            )[..., None]
-            low = np.take_along_axis(points, np.maximum(index - 1, 0), axis=-1)[..., 0]
-            high = np.take_along_axis(points, index, axis=-1)[..., 0]
+        high = private_ends(self._upper, np.where(solvable, asked, np.inf))
         limit = np.where(asked < self.infinity, np.inf, self.largest_loss)
         return np.where(solvable, np.maximum(high, 0.0), limit)
 
@@ -107,13 +124,30 @@ class PrivacyCurve(CurveFacts, ABC):
         )
 
     def tradeoff(self, type_one_error: ArrayLike) -> Any:
-        """Smallest type II error of a test of Y against X at the given type I error, or a little less."""
+        """Smallest type II error of a test of Y against X at the given type I error, or a little less.
+
+        Args:
+            type_one_error: a probability, or an array of these: how often the test says X of an output of Y.
+
+        Returns:
+            How often the best such test says Y of an output of X, in the same shape: f-differential privacy's f.
+        """
         return attack_risk.tradeoff_of(
             self, probability_array("type_one_error", type_one_error, np.zeros(()))
         )[()]
 
     def renyi(self, order: Any) -> Any:
-        """Renyi divergence of X from Y of an order above 1; an upper end, rounding counted, where it is not exact."""
+        """Renyi divergence of X from Y of an order above 1; an upper end, rounding counted, where it is not exact.
+
+        Args:
+            order: a number above 1, or an array of these.
+
+        Returns:
+            The divergence, in the shape of order; infinite where it does not exist.
+
+        Raises:
+            ParameterError: an order is at most 1.
+        """
         orders = float_array("order", order, np.zeros(()))
         if not np.all(orders > 1.0):
             raise ParameterError("'order' must be > 1. Got a value <= 1, or NaN.")
@@ -132,6 +166,12 @@ class PrivacyCurve(CurveFacts, ABC):
         """K(s) = log E_X[exp(s L)] at real s, which adds up under composition; an upper end where it is not exact.
 
         Exchanging X and Y takes s to -1 - s. Between -1 and 0, where K is negative, the upper end is 0.
+
+        Args:
+            order: a finite number s, or an array of these.
+
+        Returns:
+            K, in the shape of order.
         """
         orders = float_array("order", order, np.zeros(()))
         require_finite("order", orders)
@@ -144,7 +184,19 @@ class PrivacyCurve(CurveFacts, ABC):
         return np.reshape(values, orders.shape)[()]
 
     def enclose(self, epsilon: ArrayLike) -> Enclosure:
-        """Ends of delta(epsilon); `proven` tells whether every rounding is counted, or doubles were trusted."""
+        """Ends of delta(epsilon).
+
+        Args:
+            epsilon: a number at least 0, or an array of these.
+
+        Returns:
+            An `Enclosure`, whose `proven` tells whether every rounding is counted, or doubles were trusted.
+
+        >>> import gaussveil
+        >>> ends = gaussveil.Laplace(0.5).enclose(0.1)
+        >>> round(float(ends.lower), 12), round(float(ends.upper), 12), ends.proven
+        (0.181269246922, 0.181269246922, True)
+        """
         if self._exact is not None:
             return self._exact.enclose(epsilon)
         value = np.asarray(self.delta(epsilon))
@@ -226,6 +278,18 @@ class PrivacyCurve(CurveFacts, ABC):
         """The curve of this release and the others together, each in the direction in which it stands.
 
         Exact where all have `factors`; a pessimistic grid otherwise.
+
+        Args:
+            others: curves, each of one use.
+
+        Returns:
+            The curve of all of them.
+
+        >>> import gaussveil
+        >>> once = gaussveil.GaussianPair.mean_shift(0.6)
+        >>> both = once.compose(gaussveil.GaussianPair.mean_shift(0.8))
+        >>> round(float(both.delta(1.0)), 9) == round(float(gaussveil.GaussianPair.mean_shift(1.0).delta(1.0)), 9)
+        True
         """
         from gaussveil.spectrum import composed
 

@@ -41,6 +41,17 @@ class RandomisedResponse(HasLaw):
     """Randomised response over `classes` answers: the truth is e^epsilon times as likely as each other answer.
 
     derived: docs/math. The loss is +epsilon or -epsilon on the two answers in question and 0 on the rest.
+
+    Args:
+        epsilon: what the answer promises, between 0 and a million.
+        classes: how many answers there are, at least 2.
+
+    Raises:
+        ParameterError: a number is out of its range.
+
+    >>> import gaussveil
+    >>> round(float(gaussveil.RandomisedResponse(1.0).delta(0.5)), 6)
+    0.287649
     """
 
     name: ClassVar[str] = "randomised-response"
@@ -145,6 +156,16 @@ class Laplace(HasLaw):
     """Laplace noise of scale b on a value that moves by at most s in l1 norm, `shift_over_scale` = s/b.
 
     derived: docs/math. In one dimension delta = 1 - exp((epsilon - s/b)/2), the worst case of the l1 ball.
+
+    Args:
+        shift_over_scale: s/b, the epsilon of pure differential privacy, between 0 and a million.
+
+    Raises:
+        ParameterError: it is out of its range.
+
+    >>> import gaussveil
+    >>> float(gaussveil.Laplace(0.5).epsilon(0.0))
+    0.5
     """
 
     name: ClassVar[str] = "laplace"
@@ -195,6 +216,17 @@ class DiscreteLaplace(HasLaw):
 
     derived: docs/math. With r = exp(-1/scale) the loss is (shift - 2j)/scale with probability r^j (1-r)/(1+r) for
     0 < j < shift, and shift/scale with probability 1/(1+r); the sums over the losses above epsilon are geometric.
+
+    Args:
+        shift: how far one record moves the integer, at least 1.
+        scale: of the noise, above 0.
+
+    Raises:
+        ParameterError: a number is out of its range.
+
+    >>> import gaussveil
+    >>> gaussveil.DiscreteLaplace(shift=1, scale=2.0).largest_loss
+    0.5
     """
 
     name: ClassVar[str] = "discrete-laplace"
@@ -257,6 +289,17 @@ class ApproximatePoint(HasLaw):
     """Any mechanism of which nothing but (epsilon, delta)-differential privacy is known, in both directions.
 
     Dominated by "reveal with probability delta, else randomised response" (Kairouz, Oh, Viswanath 2017).
+
+    Args:
+        epsilon: between 0 and a million.
+        delta: a probability.
+
+    Raises:
+        ParameterError: a number is out of its range.
+
+    >>> import gaussveil
+    >>> float(gaussveil.ApproximatePoint(1.0, 1e-6).delta(1.0))
+    1e-06
     """
 
     name: ClassVar[str] = "approximate-dp"

@@ -24,7 +24,19 @@ from gaussveil.typing import Floats
 
 @dataclass(frozen=True)
 class ZeroConcentrated(PrivacyProfile):
-    """(xi, rho)-zero-concentrated privacy: the divergence of order a is at most xi + rho a, in both directions."""
+    """(xi, rho)-zero-concentrated privacy: the divergence of order a is at most xi + rho a, in both directions.
+
+    Args:
+        rho: slope of the bound, at least 0.
+        xi: its value at order 0, at least 0.
+
+    Raises:
+        ParameterError: a number is negative or exceeds a million.
+
+    >>> import gaussveil
+    >>> bool(gaussveil.ZeroConcentrated(0.5).delta(1.0) >= gaussveil.GaussianPair.mean_shift(1.0).delta(1.0))
+    True
+    """
 
     name: ClassVar[str] = "zero-concentrated"
     only_bounded: ClassVar[bool] = True
@@ -74,7 +86,20 @@ class ZeroConcentrated(PrivacyProfile):
 
 @dataclass(frozen=True)
 class RenyiBound(PrivacyProfile):
-    """Divergences of some orders above 1 that the mechanism does not exceed, in both directions."""
+    """Divergences of some orders above 1 that the mechanism does not exceed, in both directions.
+
+    Args:
+        orders: numbers above 1.
+        divergences: one for each order, at least 0.
+
+    Raises:
+        ParameterError: there are not as many of one as of the other, or none, or one is out of its range.
+
+    >>> import gaussveil
+    >>> bound = gaussveil.RenyiBound(orders=(2.0, 8.0), divergences=(1.0, 4.0))
+    >>> float(bound.renyi(4.0))
+    4.0
+    """
 
     name: ClassVar[str] = "renyi"
     only_bounded: ClassVar[bool] = True

@@ -82,9 +82,14 @@ def verify(
 ) -> Verification:
     """Recompute delta in both directions, enclosed where that is known; check arithmetic, parameters and signature.
 
-    With a `public_key` an unsigned certificate, or one signed by another key, does not verify. With the `table` (frame,
-    array, list, mapping of columns) its cells must be those that were released; without it the certificate alone is
-    checked, and the verdict says so.
+    Args:
+        certificate: what is claimed.
+        public_key: with it an unsigned certificate, or one signed by another key, does not verify.
+        table: the table that was released (frame, array, list, mapping of columns): its cells must be those that the
+            certificate speaks of. Without it the certificate alone is checked, and the verdict says so.
+
+    Returns:
+        A `Verification`: whether the certificate holds, what was recomputed, and what was not checked.
     """
     if table is None:
         return verify_files(certificate, public_key, {})
