@@ -202,9 +202,34 @@ def test_cells_of_other_types_refuse_nothing_in_any_place(tmp_path: Path) -> Non
         pq.write_table(
             pa.table({key: cells + more.get(key, []) for key, cells in whole.items()}), tmp_path / f"{name}.parquet"
         )
-    for before, after in (("t.sqlite#t", "t.sqlite#v"), (book, attacked), ("t.parquet", "v.parquet")):
+    with closing(duckdb.connect(str(tmp_path / "t.duckdb"))) as database:
+        for name in ("t", "v"):
+            database.execute(f"CREATE TABLE {name} AS FROM read_parquet('{tmp_path / name}.parquet')")
+    pairs = [("t.sqlite#t", "t.sqlite#v"), (book, attacked), ("t.parquet", "v.parquet"), ("t.duckdb#t", "t.duckdb#v")]
+    for before, after in pairs:
         assert told(lambda at=before: open(tmp_path / at)) == ["answered"] * 2
         assert told(lambda at=after: open(tmp_path / at)) == ["answered"] * 2
+    # Text that somebody typed: what V writes is missing, and refuses nothing.
+    form = {"columns": {"home": "text", "time": "time", "kw": "number"}}
+    for name, rows in (
+        ("t", honest),
+        ("v", honest + [("V", "noon", "much"), ("7.0", "", "\x00"), ("V", "24:61", "1e")] * 9),
+    ):
+        texts = {column: [str(cell) for cell in cells] for column, cells in zip(("home", "time", "kw"), zip(*rows))}
+        pq.write_table(pa.table(texts), tmp_path / f"{name}.text.parquet")
+        with closing(duckdb.connect(str(tmp_path / f"{name}.text.duckdb"))) as database:
+            database.execute(f"CREATE TABLE t AS FROM read_parquet('{tmp_path / name}.text.parquet')")
+    for ending in ("parquet", "duckdb#t"):
+        places = [tmp_path / f"{name}.text.{ending}" for name in "tv"]
+        assert [told(lambda at=at: open(at, schema=form)) for at in places] == [["answered"] * 2] * 2
+        before, after = (honest_texts(open(at, schema=form)) for at in places)
+        assert before == after
+        assert len(before) == 60
+
+
+def honest_texts(source: Source) -> list[tuple[Any, ...]]:
+    rows = [tuple(row.values()) for row in source.table().to_pylist()]
+    return sorted(row for row in rows if row[0].isdecimal())
 
 
 def test_one_table_of_awkward_content_has_the_same_exact_sums_everywhere(tmp_path: Path, spark: Any) -> None:
