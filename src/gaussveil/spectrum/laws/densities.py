@@ -30,7 +30,7 @@ GAUSS = [np.polynomial.legendre.leggauss(order) for order in (10, 16)]
 Masses = tuple[Floats, Floats]
 
 
-class Cells(NamedTuple):
+class DensityCells(NamedTuple):
     """Lower ends of both probabilities of each cell, what may be added to them, and the ends of its losses."""
 
     under_x: Floats
@@ -95,7 +95,7 @@ def _interval(
     return low, high, sorted(place for place in inside if low < place < high)
 
 
-def _cells(p: Any, q: Any, edges: Floats) -> Cells:
+def _cells(p: Any, q: Any, edges: Floats) -> DensityCells:
     """Cells between the edges, halved until quadrature agrees with itself."""
     total = edges[-1] - edges[0]
     counts = np.maximum(np.ceil(FIRST_CELLS * np.diff(edges) / total), 4).astype(int)
@@ -104,7 +104,7 @@ def _cells(p: Any, q: Any, edges: Floats) -> Cells:
     ]
     left = np.concatenate([piece[:-1] for piece in pieces])
     right = np.concatenate([piece[1:] for piece in pieces])
-    done: list[Cells] = []
+    done: list[DensityCells] = []
     kept = 0
     widest = math.inf
     for depth in range(DEEPEST + 1):
@@ -118,7 +118,7 @@ def _cells(p: Any, q: Any, edges: Floats) -> Cells:
         open_ = found.open_x + found.open_y > FINE + 2.0**-40 * mass
         last = depth == DEEPEST or kept + 2 * left.size > MOST_CELLS
         halve = (open_ | (spread > widest)) & (not last)
-        done.append(Cells(*(column[~halve] for column in found)))
+        done.append(DensityCells(*(column[~halve] for column in found)))
         kept += int((~halve).sum())
         if not halve.any():
             break
@@ -127,10 +127,10 @@ def _cells(p: Any, q: Any, edges: Floats) -> Cells:
             np.concatenate([left[halve], middle[halve]]),
             np.concatenate([middle[halve], right[halve]]),
         )
-    return Cells(*(np.concatenate(column) for column in zip(*done)))
+    return DensityCells(*(np.concatenate(column) for column in zip(*done)))
 
 
-def _looked_at(p: Any, q: Any, left: Floats, right: Floats) -> Cells:
+def _looked_at(p: Any, q: Any, left: Floats, right: Floats) -> DensityCells:
     """Both probabilities of each cell by two rules, and the ends of its losses, widened by how they bend."""
     half = 0.5 * (right - left)
     middle = 0.5 * (left + right)
@@ -161,7 +161,7 @@ def _looked_at(p: Any, q: Any, left: Floats, right: Floats) -> Cells:
     high = np.where(known, losses.max(axis=1), math.inf) + bend
     (under_x, open_x), (under_y, open_y) = masses
     rounded = 2.0**-48
-    return Cells(
+    return DensityCells(
         np.maximum(under_x - open_x - rounded * under_x, 0.0),
         np.maximum(under_y - open_y - rounded * under_y, 0.0),
         2.0 * open_x + 2.0 * rounded * under_x,
@@ -184,7 +184,7 @@ def _values(law: Any, name: str, places: Floats) -> Floats:
     return values
 
 
-def _raised(cells: Cells) -> Masses:
+def _raised(cells: DensityCells) -> Masses:
     """Probabilities at equally spaced losses; all that they lack to 1 reveals which law it is."""
     under_x = cells.under_x * (1.0 - GIVEN_UP)
     under_y = cells.under_y * (1.0 - GIVEN_UP)
@@ -230,7 +230,7 @@ def _least_reach(losses: Floats, mass: Floats) -> float:
     return float(losses[order[min(place, losses.size - 1)]])
 
 
-def _merged(cells: Cells) -> Masses:
+def _merged(cells: DensityCells) -> Masses:
     """Cells of about the same loss reported as one: that tells less."""
     with np.errstate(divide="ignore", invalid="ignore"):
         own = np.clip(np.log(cells.under_x) - np.log(cells.under_y), -1e3, 1e3)

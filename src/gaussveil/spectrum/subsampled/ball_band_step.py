@@ -23,7 +23,7 @@ from flint import acb, arb, ctx
 
 from gaussveil.spectrum.subsampled.balls import BallStep, exp_up, normal_tail
 from gaussveil.spectrum.subsampled.bands import ENDED, Band
-from gaussveil.spectrum.subsampled.line_cells import UP, LineCells, Window
+from gaussveil.spectrum.subsampled.line_cells import UP, LineCells, OutputWindow
 from gaussveil.spectrum.subsampled.turned_sums import turned_sums
 from gaussveil.spectrum.work import check_work
 
@@ -55,8 +55,8 @@ class BandStep:
         if self.step.backward:
             self.low -= min(c / self.step.noise_multiplier, LARGEST_TILT)
         self.windows = (
-            Window(cap, -math.inf, edge),
-            Window(cap, band.lows[index], edge),
+            OutputWindow(cap, -math.inf, edge),
+            OutputWindow(cap, band.lows[index], edge),
         )
         points = band.coarse[index]
         sizes = points.base + c * points.loss
@@ -136,7 +136,7 @@ class BandStep:
         windows = [self.windows[0]]
         below = self.windows[1].low
         if math.isfinite(below):
-            windows.append(Window(below, -math.inf, self.step.edge))
+            windows.append(OutputWindow(below, -math.inf, self.step.edge))
         return [
             LineCells(self.step, self.c, self.low, self.cut, window)
             for window in windows
@@ -192,7 +192,7 @@ class BandStep:
         ]
 
 
-def _windows_at(z: acb, window: Window) -> tuple[acb, acb]:
+def _windows_at(z: acb, window: OutputWindow) -> tuple[acb, acb]:
     """The window below the cap, and the band's part of it; from the smaller tails, so that neither loses its digits."""
     cap = arb(window.cap)
     low = arb(window.low)

@@ -43,7 +43,7 @@ def _damping(turns: float) -> float:
     return -turns - math.log1p(-math.exp(-turns)) + UP
 
 
-class Window(NamedTuple):
+class OutputWindow(NamedTuple):
     """Outputs below a cap, with an edge of the given width; `low` is the cap of what is not in the band."""
 
     cap: float
@@ -122,7 +122,12 @@ class LineCells:
     """Upper ends of |e^{base + s L} phi| beside outputs in [low, cut], times a window, at orders of real part c."""
 
     def __init__(
-        self, step: Step, c: float, low: float, cut: float, window: Window | None = None
+        self,
+        step: Step,
+        c: float,
+        low: float,
+        cut: float,
+        window: OutputWindow | None = None,
     ) -> None:
         self.step = step
         self.cut = cut
