@@ -17,10 +17,10 @@ from gaussveil.typing import Floats, Integers
 
 LEAST_MASS = 1e-7  # of a cell that an interval of numbers passes through
 MISSING_DEVIATIONS = (
-    3.0  # of its noise by which a share of missing cells must exceed zero
+    4.0  # of its noise by which a share of missing cells must exceed zero
 )
-FLATTEST = 1.0  # the same, by which they may shrink
 STEEPEST = 2.0  # logarithm by which the steps of a tail may grow per normal score
+FLATTEST = 1.0  # the same, by which they may shrink
 TAIL_REACH = 4.0  # how far beyond its last edge a tail goes, in that edge's distance from the median
 HERMITE = 12  # degrees of polynomials by which signals are described
 VALUE_PART = 0.5  # of what correlations are read off: a value, the rest a normal score
