@@ -38,6 +38,50 @@ def dp_accounting_rdp() -> Callable[..., float]:
     return epsilon
 
 
+def dp_accounting_mixed(interval: float) -> Callable[..., float]:
+    from dp_accounting.pld import privacy_loss_distribution as pld
+    from dp_accounting.pld.common import DifferentialPrivacyParameters
+
+    grid = {"value_discretization_interval": interval}
+    kinds: dict[str, Callable[..., Any]] = {
+        "dpsgd": lambda noise, rate: pld.from_gaussian_mechanism(noise, sampling_prob=rate, **grid),
+        "gaussian": lambda noise: pld.from_gaussian_mechanism(noise, **grid),
+        "laplace": lambda shift: pld.from_laplace_mechanism(1.0 / shift, **grid),
+        "geometric": lambda shift, scale: pld.from_discrete_laplace_mechanism(1.0 / scale, sensitivity=shift, **grid),
+        "discrete gaussian": lambda noise, shift: pld.from_discrete_gaussian_mechanism(
+            noise, sensitivity=shift, **grid
+        ),
+        "response": lambda epsilon, classes: pld.from_randomized_response(
+            classes / (math.exp(epsilon) + classes - 1.0), classes, **grid
+        ),
+        "exponential": lambda epsilon: pld.from_privacy_parameters(DifferentialPrivacyParameters(epsilon, 0.0), **grid),
+        "point": lambda epsilon, delta: pld.from_privacy_parameters(
+            DifferentialPrivacyParameters(epsilon, delta), **grid
+        ),
+    }
+
+    def epsilon(parts: list[Any], delta: float) -> float:
+        whole = None
+        for kind, *numbers, count in parts:
+            found = kinds[kind](*numbers)
+            found = found.self_compose(count) if count > 1 else found
+            whole = found if whole is None else whole.compose(found)
+        return whole.get_epsilon_for_delta(delta)
+
+    return epsilon
+
+
+def dp_accounting_curve() -> Callable[..., float]:
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    def mean_delta(noise: float, rate: float, steps: int, points: int) -> float:
+        run = pld.from_gaussian_mechanism(noise, sampling_prob=rate).self_compose(steps)
+        levels = [4.0 * k / points for k in range(points)]
+        return float(sum(run.get_delta_for_epsilon(levels))) / points
+
+    return mean_delta
+
+
 def opacus(kind: str) -> Callable[..., float]:
     from opacus.accountants import create_accountant
 
@@ -92,6 +136,8 @@ def saddle_point(kind: str, *, order: int | None) -> Callable[..., float]:
 PEERS: dict[str, Callable[[], Callable[..., float]]] = {
     "dp_accounting PLD, default": lambda: dp_accounting_pld(1e-4),
     "dp_accounting PLD, fine": lambda: dp_accounting_pld(1e-5),
+    "dp_accounting PLD, mixed": lambda: dp_accounting_mixed(1e-5),
+    "dp_accounting PLD, curve": dp_accounting_curve,
     "dp_accounting RDP": dp_accounting_rdp,
     "Opacus prv": lambda: opacus("prv"),
     "Opacus gdp": lambda: opacus("gdp"),

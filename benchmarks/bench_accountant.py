@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from accountant_mixed import audit_rows, curve_rows, mixed_rows
 from gaussveil import DPSGD, Accountant
 
 HERE = Path(__file__).parent
@@ -77,7 +78,7 @@ def run() -> list[Row]:
             row(f"{BELOW}, {peer}", ours.under, theirs.under),
             row(f"{NONE}, {peer}", ours.silent, theirs.silent, f"within {LIMIT_S} s"),
         ]
-    return rows
+    return [*rows, *mixed_rows(ask), *curve_rows(ask), *audit_rows()]
 
 
 def row(name: str, ours: float, peer: float | None, note: str = "") -> Row:
