@@ -6,9 +6,9 @@ Gaussian pairs may stand beside them, and laws of losses by atoms and pieces, of
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from flint import ctx
@@ -48,6 +48,7 @@ from gaussveil.spectrum.subsampled.variation import variation
 from gaussveil.typing import Floats
 
 MOST_IN_BALLS = 200  # atoms of a law at uneven distances
+Item = TypeVar("Item")
 MOST_USES = 10**10  # beyond it roundings of moments count
 
 
@@ -70,33 +71,21 @@ class SubsampledLoss(PrivacyCurve):
             raise ParameterError(
                 "Label edges cannot be composed with random batches. Got a batch of losses."
             )
-        counts: dict[Step, int] = {}
-        if gaussian is None:
-            losses = []
-        else:
-            losses = [gaussian]
-        for step, count in steps:
-            if step.sampling_rate == 1.0:
-                energy = (4.0 if step.replace else 1.0) / step.noise_multiplier**2
-                losses.append(
-                    PrivacyLoss.from_terms(
-                        [0.0], [1.0], [energy * (1.0 + 4.0 * UNIT_ROUNDOFF)]
-                    )
-                    ** count
-                )
-            else:
-                counts[step] = counts.get(step, 0) + count
+        losses = [
+            _without_chance(step, n) for step, n in steps if step.sampling_rate == 1.0
+        ]
+        if gaussian is not None:
+            losses.insert(0, gaussian)
+        self.gaussian = compose(*losses) if losses else None
+        counts = _counted((step, n) for step, n in steps if step.sampling_rate != 1.0)
         self.steps = tuple(sorted(counts.items()))
-        if sum(counts.values()) > MOST_USES:
+        uses = sum(counts.values())
+        if uses > MOST_USES:
             raise ParameterError(
                 f"steps on random batches must be at most {MOST_USES} in all: roundings of so many count. "
-                f"Got {sum(counts.values())}; make it fewer steps of a higher rate."
+                f"Got {uses}; make it fewer steps of a higher rate."
             )
-        self.gaussian = compose(*losses) if losses else None
-        uses: dict[PrivacyCurve, int] = {}
-        for law, count in laws:
-            uses[law] = uses.get(law, 0) + count
-        self.laws = tuple(uses.items())
+        self.laws = tuple(_counted(laws).items())
         in_doubles = tuple((law_of(law), count) for law, count in self.laws)
         self._kept = KeptNodes()
         self._parts = Parts(
@@ -388,3 +377,20 @@ class SubsampledLoss(PrivacyCurve):
             self._enclose_at,
         )
         return search.epsilon()
+
+
+def _counted(items: Iterable[tuple[Item, int]]) -> dict[Item, int]:
+    """Equal items once, with the sums of their counts."""
+    counts: dict[Item, int] = {}
+    for item, count in items:
+        counts[item] = counts.get(item, 0) + count
+    return counts
+
+
+def _without_chance(step: Step, count: int) -> PrivacyLoss:
+    """Steps that every record is in: a mean shift, rounded up; twice as far where a record is replaced."""
+    energy = 1.0 / step.noise_multiplier**2
+    if step.replace:
+        energy = 4.0 / step.noise_multiplier**2
+    energy *= 1.0 + 4.0 * UNIT_ROUNDOFF
+    return PrivacyLoss.from_terms([0.0], [1.0], [energy]) ** count
