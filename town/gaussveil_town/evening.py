@@ -60,11 +60,12 @@ def released_evening(
     past = district.window(0, begin)
     future = district.window(begin, district.count - begin)
     epsilon, delta = promised()
+    groups = max(1, min(GROUPS, len(district) // (2 * SMALLEST)))
     forecaster = PrivateForecaster(
         horizon=HORIZON,
         epsilon=epsilon,
         delta=delta,
-        clusters=max(1, min(GROUPS, len(district) // (2 * SMALLEST))),
+        clusters=groups,
         smallest_cluster=min(SMALLEST, len(district)),
         account=account,
         generator=generator,
@@ -80,7 +81,7 @@ def released_evening(
             forecaster.dial(
                 future,
                 promises=DIALLED,
-                clusters=(1, 3),
+                clusters=(groups,),
             )
         ),
     )
