@@ -255,3 +255,11 @@ def test_pieces_alone_are_enclosed() -> None:
         assert expected * (1.0 - 1e-9) <= float(ends.upper)
         assert ends.relative_width < 1e-6
     assert twice.loss.reversed() is twice.loss
+
+
+def test_many_uses_are_not_listed_one_by_one() -> None:
+    many = Accountant().add(RandomisedResponse(0.001), 100_000)
+    normal = float(Gaussian(noise_multiplier=1.0 / (0.001 * math.sqrt(100_000))).curve().delta(0.5))
+    ends = many.enclose(0.5)
+    assert float(ends.lower) <= normal * 1.05
+    assert normal * 0.95 <= float(ends.upper) <= normal * 1.05

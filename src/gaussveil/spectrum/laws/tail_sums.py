@@ -13,6 +13,7 @@ from gaussveil.typing import Floats
 
 LARGEST_EXPONENT = 700.0
 MOST_SUMS = 20_000
+MOST_USES = 300  # of laws whose sums are listed, one use after the other
 ALIKE = 1e-12  # by which sums of losses that count as one may differ
 
 
@@ -68,6 +69,8 @@ class AtomSums:
     @classmethod
     def of(cls, laws: Sequence[tuple[LossLaw, int]]) -> AtomSums | None:
         """All sums; None where there are pieces, or too many sums."""
+        if sum(count for _, count in laws) > MOST_USES:
+            return None
         losses = np.zeros(1)
         masses = np.ones(1)
         for law, count in laws:
