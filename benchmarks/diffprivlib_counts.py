@@ -19,7 +19,7 @@ def main(path: str) -> None:
     truth = np.histogram(values, bins, ends)[0]
     draws = range(asked["draws"])
     found = [tools.histogram(values, epsilon=1.0, bins=bins, range=ends, random_state=seed)[0] for seed in draws]
-    ones = np.ones(len(values))
+    ones = np.repeat([1.0, 0.0], len(values))  # its counts end at the size of what is counted: one amid is in question
     counts = [tools.count_nonzero(ones, epsilon=1.0, random_state=seed) for seed in range(asked["counts"])]
     errors = {
         "histogram": float(np.sqrt(np.mean(np.square(np.array(found) - truth)))),
