@@ -33,7 +33,7 @@ from side_by_side import kept
 HERE = Path(__file__).parent
 DIFFPRIVLIB = os.environ.get("PEER_DIFFPRIVLIB") or str(HERE.parent / ".venv-peers-diffprivlib" / "bin" / "python")
 OPENDP = os.environ.get("PEER_PYTHON") or str(HERE.parent / ".venv-peers-opendp" / "bin" / "python")
-DRAWS, COUNTS = 1000, 10_000
+DRAWS, COUNTS = 1000, 60_000
 BINS, ENDS, LARGEST = 40, (0.0, 100.0), 10.0
 PROMISE: dict[str, Any] = {"unit": "home", "epsilon": 1.0, "delta": 1e-6}
 SMALL = Charge(DiscreteLaplace(1, 10.0))
