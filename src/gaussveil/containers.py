@@ -197,20 +197,19 @@ def _holds_rows(array: NDArray[Any]) -> bool:
 def like(value: Any, numbers: NDArray[np.float64]) -> Any:
     """`numbers` in the container of `value`: a list, a frame or series, otherwise an array."""
     kind = type(value)
-    library = kind.__module__.partition(".")[0]
-    name = kind.__name__
     if kind is list:
         return numbers.tolist()
-    if library == "pandas" and name == "DataFrame":
-        return kind(numbers, index=value.index, columns=value.columns)
-    if library == "pandas" and name == "Series":
-        return kind(numbers, index=value.index, name=value.name)
-    if library == "polars" and name == "DataFrame":
-        return kind(numbers, schema=value.columns, orient="row")
-    if library == "polars" and name == "Series":
-        return kind(value.name, numbers)
-    if library == "pyarrow" and name == "Table":
-        return frame("", dict(zip(value.column_names, numbers.T)))
+    match kind.__module__.partition(".")[0], kind.__name__:
+        case "pandas", "DataFrame":
+            return kind(numbers, index=value.index, columns=value.columns)
+        case "pandas", "Series":
+            return kind(numbers, index=value.index, name=value.name)
+        case "polars", "DataFrame":
+            return kind(numbers, schema=value.columns, orient="row")
+        case "polars", "Series":
+            return kind(value.name, numbers)
+        case "pyarrow", "Table":
+            return frame("", dict(zip(value.column_names, numbers.T)))
     return numbers
 
 

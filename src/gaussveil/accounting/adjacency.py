@@ -48,15 +48,18 @@ def _check_parameters(kind: str, parameters: Mapping[str, object]) -> None:
         checks.whole("apart", parameters.get("apart"))
 
 
+def _is_pair_of_texts(edge: object) -> bool:
+    if not isinstance(edge, list) or len(edge) != 2:
+        return False
+    return all(isinstance(end, str) for end in edge)
+
+
 def _check_edges(edges: object) -> None:
     if not isinstance(edges, list) or not edges:
         raise ParameterError(
             "edges must hold at least one ordered pair of labels. Got none."
         )
-    pairs = [edge for edge in edges if isinstance(edge, list) and len(edge) == 2]
-    if len(pairs) != len(edges) or not all(
-        isinstance(end, str) for edge in pairs for end in edge
-    ):
+    if not all(map(_is_pair_of_texts, edges)):
         raise ParameterError("edges must be ordered pairs of labels, each label a text")
     if any(first == second for first, second in edges):
         raise ParameterError(

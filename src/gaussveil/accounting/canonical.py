@@ -62,35 +62,37 @@ def _unrepeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
+def _check_size(value: object, what: str) -> None:
+    """Refuse a number that is no finite float, or is very long, and text that is none."""
+    if isinstance(value, str):
+        if not value.isascii() and any(map(_is_surrogate, value)):
+            raise FormatError(f"{what} must hold valid Unicode. Got a lone surrogate.")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise FormatError(f"{what} must hold finite numbers only. Got {value}.")
+    elif isinstance(value, int) and value.bit_length() > LARGEST_BITS:
+        raise FormatError(
+            f"{what} holds a whole number of {value.bit_length()} bits; at most {LARGEST_BITS} fit"
+        )
+
+
+def _is_surrogate(letter: str) -> bool:
+    return "\ud800" <= letter <= "\udfff"
+
+
 def within_limits(record: object, what: str) -> object:
     """Give the record back unless it is too deep, holds a number that is no finite float, or text that is none."""
     level: list[object] = [record]
     for _ in range(DEPTH + 1):
         below: list[object] = []
         for value in level:
-            if isinstance(value, str):
-                if not value.isascii() and any(
-                    "\ud800" <= letter <= "\udfff" for letter in value
-                ):
-                    raise FormatError(
-                        f"{what} must hold valid Unicode. Got a lone surrogate."
-                    )
-            elif isinstance(value, float):
-                if not math.isfinite(value):
-                    raise FormatError(
-                        f"{what} must hold finite numbers only. Got {value}."
-                    )
-            elif isinstance(value, int):
-                if value.bit_length() > LARGEST_BITS:
-                    bits = value.bit_length()
-                    raise FormatError(
-                        f"{what} holds a whole number of {bits} bits; at most {LARGEST_BITS} fit"
-                    )
-            elif isinstance(value, list | tuple):
+            if isinstance(value, list | tuple):
                 below += value
             elif isinstance(value, dict | Mapping):
                 below += value
                 below += value.values()
+            else:
+                _check_size(value, what)
         if not below:
             return record
         level = below
@@ -102,22 +104,21 @@ def digest(record: object) -> str:
     return hashlib.sha256(canonical_json(record).encode()).hexdigest()
 
 
+_PLAIN = {str, int, bool}
+
+
 def plain(value: object, where: str) -> object:
     """Turn a public parameter into plain JSON values (NumPy scalars and arrays become numbers and lists)."""
-    if type(value) in (str, int, bool) or (
-        type(value) is float and math.isfinite(value)
-    ):  # most are
+    if type(value) in _PLAIN:  # most are
         return value
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
-        if not math.isfinite(value):
-            raise ParameterError(
-                f"{where} must be finite to be written down. Got {value}."
-            )
-        return value
+        if math.isfinite(value):
+            return value
+        raise ParameterError(f"{where} must be finite to be written down. Got {value}.")
     if isinstance(value, dict | Mapping):
         return {str(key): plain(item, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -193,25 +194,9 @@ def decoded(kind: Any, value: object, what: str) -> Any:
     For records within the limits: nothing but types and lengths is looked at.
     """
     if isinstance(kind, type) and is_dataclass(kind):
-        declared = _declared(kind)
-        found = fields(value, what, tuple(declared))
-        return kind(
-            **{
-                name: decoded(one, found[name], f"{name!r} of {what}")
-                for name, one in declared.items()
-            }
-        )
+        return _decoded_record(kind, value, what)
     if get_origin(kind) is tuple:
-        kinds = get_args(kind)
-        if not isinstance(value, list | tuple) or (
-            kinds[-1] is not Ellipsis and len(value) != len(kinds)
-        ):
-            raise FormatError(f"{what} must be a list of the declared length")
-        if kinds[-1] is Ellipsis:
-            kinds = kinds[:1] * len(value)
-        return tuple(
-            decoded(one, item, f"an item of {what}") for one, item in zip(kinds, value)
-        )
+        return _decoded_items(get_args(kind), value, what)
     if isinstance(value, bool) or not isinstance(
         value, int | float if kind is float else kind
     ):
@@ -228,3 +213,28 @@ def _declared(kind: type[Any]) -> dict[str, Any]:
 
 
 _IN_WORDS = {float: "a number", int: "a whole number", str: "text"}
+
+
+def _decoded_record(kind: Any, value: object, what: str) -> Any:
+    declared = _declared(kind)
+    record = fields(value, what, tuple(declared))
+    return kind(
+        **{
+            name: decoded(own, record[name], f"{name!r} of {what}")
+            for name, own in declared.items()
+        }
+    )
+
+
+def _decoded_items(kinds: tuple[Any, ...], value: object, what: str) -> tuple[Any, ...]:
+    """Items of one kind, as many as there are, or of a kind each."""
+    of_any_length = kinds[-1] is Ellipsis
+    if not isinstance(value, list | tuple) or (
+        not of_any_length and len(value) != len(kinds)
+    ):
+        raise FormatError(f"{what} must be a list of the declared length")
+    if of_any_length:
+        kinds = kinds[:1] * len(value)
+    return tuple(
+        decoded(kind, item, f"an item of {what}") for kind, item in zip(kinds, value)
+    )

@@ -154,9 +154,7 @@ class Charge(Shown):
             raise ParameterError(
                 f"all batched losses of a charge must share one axis of label edges. Got {batches}."
             )
-        if not all(
-            isinstance(name, str) and _IDENTITY.fullmatch(name) for name in drawn
-        ):
+        if not all(map(_is_identity, drawn)):
             raise ParameterError(
                 "draw_identity must be a digest of 64 hexadecimal digits, as `draw_identity` gives it"
             )
@@ -366,3 +364,7 @@ def _mapping(record: object) -> dict[str, object]:
             f"a loss or profile must be a JSON object. Got {type(record).__name__}."
         )
     return dict(record)
+
+
+def _is_identity(name: object) -> bool:
+    return isinstance(name, str) and _IDENTITY.fullmatch(name) is not None

@@ -31,6 +31,7 @@ from gaussveil.accounting.certificates.draft import CertificateDraft
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.diagnostics import refuse_private
 from gaussveil.accounting.ledger.database import LOGGER
+from gaussveil.accounting.ledger.debiting import Debit
 from gaussveil.accounting.ledger.journal import now
 from gaussveil.accounting.ledger.ledger import Ledger
 from gaussveil.accounting.ledger.rules import check_neighbours
@@ -225,18 +226,18 @@ def transaction(
     released is known and kept already, `value` binds the entry to it: the id pays for no other. `people` says whose
     rows these are, for an account that is kept for a population.
     """
-    if release_id is None and (here := _GIVEN_ID.get()) is not None:
+    here = _GIVEN_ID.get()
+    if release_id is None and here is not None:
         release_id = here.identifier
         value = here.value
-        repeatable = (
-            account is not None and here.used()
-        )  # a rehearsal, which nobody pays for, is no release
+        # a rehearsal, which nobody pays for, is no release
+        repeatable = account is not None and here.used()
     if release_id is not None and not isinstance(release_id, str):
         checks.refuse("release_id", "text and not empty", release_id)
     if account is None:
         charge.require_unchanged()  # a debit does the same
     check_neighbours(draft.adjacency, charge)
-    known: dict[str, object] = {
+    facts: dict[str, object] = {
         "delta_upper": _certified_delta(charge, draft),
         "gaussveil_version": _VERSION,
     }
@@ -256,26 +257,20 @@ def transaction(
                 value=value,
                 people=people,
             )
-            known |= {
-                "release_id": debit.id,
-                "released_at": debit.debited_at,
-                "account": debit.terms.name,
-                "dataset": debit.terms.dataset,
-                "composition": debit.terms.composition,
-                "ledger": debit.line,
-            }
+            facts |= _facts_of(debit)
         else:
-            known |= {
+            facts |= {
                 "release_id": release_id or uuid4().hex,
                 "released_at": now(),
                 "composition": "a single release, by its exact delta",
             }
-        certificate = Certificate.complete(draft, charge, **known)
-        state, created = (
-            (debit.state, debit.created) if debit is not None else ("debited", True)
-        )
+        certificate = Certificate.complete(draft, charge, **facts)
         opened = OpenDebit(
-            ledger, certificate, state=state, created=created, repeatable=repeatable
+            ledger,
+            certificate,
+            state="debited" if debit is None else debit.state,
+            created=debit is None or debit.created,
+            repeatable=repeatable,
         )
         try:
             yield opened
@@ -315,14 +310,26 @@ def _certified_delta(charge: Charge, draft: CertificateDraft) -> float:
     return upper
 
 
+def _facts_of(debit: Debit) -> dict[str, object]:
+    """What a certificate says of the debit that paid for it."""
+    return {
+        "release_id": debit.id,
+        "released_at": debit.debited_at,
+        "account": debit.terms.name,
+        "dataset": debit.terms.dataset,
+        "composition": debit.terms.composition,
+        "ledger": debit.line,
+    }
+
+
 def _forms(charge: Charge) -> list[Charge]:
     """One pair that dominates both the pair of exact mean gaps and the one of rounded squares that the certificate
     stores: longer mean gaps are never more private (derived: docs/math/spectrum). Both, where gaps are not known.
     """
     squares: list[tuple[Fraction, Fraction]] = []  # as stored, and exact
-    for source in (part.source for part in charge.parts):
-        gaps = source.exact_mean_gap
-        stored = source.stored_energies
+    for part in charge.parts:
+        gaps = part.source.exact_mean_gap
+        stored = part.source.stored_energies
         if gaps is None or len(gaps) not in (0, len(stored)):
             return [charge, charge.as_stored()]
         squares += [

@@ -104,28 +104,33 @@ class ComputedLosses:
         return self._batch(number, number + 1), (0,)
 
 
+def _computed_at_once(release: LeaveOneOutMap, data: Any) -> ComputedLosses:
+    """Losses of a map that knows its own neighbours, on the host or on the data's device."""
+    if is_array_api_obj(data) and not is_numpy_array(data):
+        rows = int(data.shape[0])
+        return ComputedLosses(rows, release.leave_one_out(data), AT_ONCE_ON_DEVICE)
+    return ComputedLosses(len(data), release.leave_one_out(data), AT_ONCE)
+
+
+def _every_row_left_out(
+    release: GaussianMap | LeaveOneOutMap, data: Any, neighbours: str
+) -> NeighbourLosses:
+    if neighbours != "leave-one-out":
+        raise ParameterError(
+            "'neighbours' must be 'leave-one-out', pairs of data sets, or a callable data -> data sets. "
+            f"Got {neighbours!r}."
+        )
+    if isinstance(release, LeaveOneOutMap):
+        return _computed_at_once(release, data)
+    return _leave_one_out(release, np.asarray(data))
+
+
 def map_losses(
     release: GaussianMap | LeaveOneOutMap, data: Any, neighbours: Neighbours
 ) -> NeighbourLosses:
     """Losses of a map on the neighbours asked for."""
     if isinstance(neighbours, str):
-        if neighbours != "leave-one-out":
-            raise ParameterError(
-                "'neighbours' must be 'leave-one-out', pairs of data sets, or a callable data -> data sets. "
-                f"Got {neighbours!r}."
-            )
-        if isinstance(release, LeaveOneOutMap):
-            on_host = not is_array_api_obj(data) or is_numpy_array(data)
-            if on_host:
-                count = len(data)
-            else:
-                count = int(data.shape[0])
-            return ComputedLosses(
-                count,
-                release.leave_one_out(data),
-                AT_ONCE if on_host else AT_ONCE_ON_DEVICE,
-            )
-        return _leave_one_out(release, np.asarray(data))
+        return _every_row_left_out(release, data, neighbours)
     if not callable(release):
         raise ParameterError(
             "a map that is audited on given neighbours must be callable: data -> (mean, covariance)"

@@ -139,6 +139,9 @@ def audit(
             )
         return refuted
 
+    def is_covered(number: int) -> bool:
+        return claimed.covers(findings[number].upper)
+
     verdict: Verdict = "undecided"
     if refuted_by(_largest(severity, max(worst, 1))):
         verdict = (
@@ -146,10 +149,7 @@ def audit(
         )
     else:
         upper = _proven(losses, claimed.epsilon)
-        if claimed.delta > 0:
-            close = upper >= claimed.delta
-        else:
-            close = upper > 0
+        close = (upper >= claimed.delta) & (upper > 0)
         near = int(np.sum(close))
         # First what is not proven to lie below the claim, and of that the worst.
         order = np.lexsort((-severity, ~close))[
@@ -157,9 +157,7 @@ def audit(
         ].tolist()
         if refuted_by(order):
             verdict = "refuted"
-        elif near <= len(order) and all(
-            claimed.covers(findings[number].upper) for number in order
-        ):
+        elif near <= len(order) and all(map(is_covered, order)):
             verdict = "holds-on-these-neighbours"
     listed = sorted(findings.values(), key=lambda found: -found.log_upper)
     return Audit(claimed, verdict, tuple(listed[:worst]), log_delta)

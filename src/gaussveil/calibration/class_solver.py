@@ -250,20 +250,23 @@ class Search:
         kind = min(reached, key=lambda name: reached[name].cost)
         return {kind: reached[kind]}
 
+    def _shared_of_random(self, white: Noise, target: float) -> Noise:
+        if self.small(common=True):
+            tightened = self._tightened(
+                self.objective, white, target, target, common=True
+            )
+            return tightened or white
+        return cheapest_within(
+            Warm(lambda budget, begin: self.shared(budget, begin, 80)),
+            target,
+            white.cost,
+            TOLERANCE,
+        )
+
     def _cheapest_shared(self, white: Noise, target: float, delta: float) -> Noise:
         """One covariance: for constant queries the exact optimum, for random ones searched from white noise."""
         if not self.models.constant:
-            if self.small(common=True):
-                return (
-                    self._tightened(self.objective, white, target, target, common=True)
-                    or white
-                )
-            return cheapest_within(
-                Warm(lambda budget, begin: self.shared(budget, begin, 80)),
-                target,
-                white.cost,
-                TOLERANCE,
-            )
+            return self._shared_of_random(white, target)
         if self.cover.radius == 0:
             return white
         # two labels that change places are twice as far apart in squares

@@ -94,10 +94,7 @@ def covering_ellipsoid(
         )
     if floor >= (1 + 1e-12) * float(np.einsum("ij,ij->i", rows, rows).max()):
         return _only_floor(count, dim, weight, floor)
-    if root is None:
-        scaled = rows
-    else:
-        scaled = rows @ root
+    scaled = rows if root is None else rows @ root
     unit = float(np.sqrt(np.einsum("ij,ij->i", scaled, scaled).max()))
     if not 1e-140 <= unit <= 1e140:
         raise ParameterError(
@@ -105,22 +102,13 @@ def covering_ellipsoid(
         )
     scaled = scaled / unit
     # Without a weight the floor enters the dual exactly; with one, its smallest multiple of I is a valid relaxation.
-    relaxed = (
-        floor
-        / unit**2
-        * (
-            1.0
-            if root is None
-            else float(np.linalg.svd(root, compute_uv=False)[-1] ** 2)
-        )
-    )
+    narrowest = 1.0
+    if root is not None:
+        narrowest = float(np.linalg.svd(root, compute_uv=False)[-1] ** 2)
+    relaxed = floor / unit**2 * narrowest
     solved = solve_dual(scaled, relative_gap, relaxed)
     covariance = _proven_cover(rows, solved, root, unit, floor)
-    trace = float(
-        np.trace(covariance)
-        if weight is None
-        else np.sum(np.asarray(weight) * covariance)
-    )
+    trace = _weighted_trace(covariance, weight)
     bound = (
         solved.lower_bound * unit**2 * (1 - 16 * dim * (dim + 8) * UNIT_ROUNDOFF)
     )  # rounding of the singular values
@@ -247,3 +235,9 @@ def covers(covariance: Floats, rows: Floats, floor: float) -> bool:
             if not factorises(lowered - near[part, :, None] * near[part, None, :]):
                 return False
     return True
+
+
+def _weighted_trace(covariance: Floats, weight: ArrayLike | None) -> float:
+    if weight is None:
+        return float(np.trace(covariance))
+    return float(np.sum(np.asarray(weight) * covariance))

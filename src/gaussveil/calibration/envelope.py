@@ -73,26 +73,32 @@ def variance_for_envelope(
     if excess <= 0:
         return refused, envelope
     # one step along the slope of log delta usually suffices; the rest of the way is halved a few times
+    slope = 1.0
     if refused > 0:
-        slope = max(shortfall(refused) - shortfall(refused * 1.01), 1e-3) / math.log(
-            1.01
+        fall = max(shortfall(refused) - shortfall(refused * 1.01), 1e-3)
+        slope = fall / math.log(1.01)
+    private = _proven(envelope_at, refused, excess / slope + RELATIVE_STEP)
+    if private is None:
+        raise NumericalError(
+            f"no added variance could be proven private at epsilon {epsilon:g} and delta {delta:g}. "
+            "Ask for a larger delta, or a smaller sensitivity."
         )
-    else:
-        slope = 1.0
-    step = excess / slope + RELATIVE_STEP
+    return private
+
+
+def _proven(
+    envelope_at: Callable[[float], tuple[GaussianEnvelope, float]],
+    refused: float,
+    step: float,
+) -> tuple[float, GaussianEnvelope] | None:
+    """A variance beyond one that is refused whose envelope proves it, close to the least; None if none is near."""
     while True:
-        if refused > 0:
-            private = refused * math.exp(step)
-        else:
-            private = step
+        private = refused * math.exp(step) if refused > 0 else step
         envelope, excess = envelope_at(private)
         if excess <= 0:
             break
         if step > LARGEST_STEP:
-            raise NumericalError(
-                f"no added variance could be proven private at epsilon {epsilon:g} and delta {delta:g}. "
-                "Ask for a larger delta, or a smaller sensitivity."
-            )
+            return None
         refused = private
         step = 2 * step
     while refused > 0 and private > refused * (1 + LOOSE):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 from math import inf, nextafter
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gaussveil.cli.output import print_json, print_table
 from gaussveil.errors import ParameterError
+
+if TYPE_CHECKING:
+    from gaussveil.accounting.accountant import Accountant
 
 
 def _whole(text: str | int) -> int:
@@ -80,75 +83,66 @@ def accountant(
     from gaussveil.accounting.least_noise import calibrate
     from gaussveil.accounting.relation import ADD_REMOVE, REPLACE
 
-    if replace:
-        relation = REPLACE
-    else:
-        relation = ADD_REMOVE
+    relation = REPLACE if replace else ADD_REMOVE
     if sigma is not None:
         if noise_multiplier is not None:
             raise ParameterError(
                 "--sigma excludes --noise-multiplier, which is sigma over --l2-sensitivity."
             )
-        if l2_sensitivity:
-            noise_multiplier = sigma / l2_sensitivity
-        else:
-            noise_multiplier = inf
+        noise_multiplier = sigma / l2_sensitivity if l2_sensitivity else inf
     step: DPSGD | Gaussian = Gaussian(noise_multiplier=noise_multiplier)
     if sampling_rate is not None:
         step = DPSGD(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate)
-    if sampling_rate is None:
-        rate = 1.0
-    else:
-        rate = sampling_rate
-    asked: dict[str, object] = {
-        "mechanism": type(step).__name__,
-        "sampling_rate": rate,
-        "steps": steps,
-    }
-    asked["relation"] = relation
     if [noise_multiplier, epsilon, delta].count(None) != 1:
         raise ParameterError(
             "two of noise, --epsilon and --delta must be given: the third is computed."
         )
+    answer: dict[str, object]
     if epsilon is not None and delta is not None:
-        found = calibrate(
+        noise = calibrate(
             step, steps=steps, epsilon=epsilon, delta=delta, relation=relation
         )
-        answer: dict[str, object] = {
-            "epsilon": epsilon,
-            "delta": delta,
-            "noise_multiplier": found,
-        }
+        answer = {"epsilon": epsilon, "delta": delta, "noise_multiplier": noise}
         if l2_sensitivity != 1.0:
-            answer["sigma"] = nextafter(found * l2_sensitivity, inf)
+            answer["sigma"] = nextafter(noise * l2_sensitivity, inf)
     else:
         run = Accountant(relation).add(step, steps)
         answer = {"noise_multiplier": noise_multiplier}
-        if delta is not None:
-            answer |= {"delta": delta, "epsilon": run.epsilon(delta)}
-        elif epsilon is not None:
-            answer |= {"epsilon": epsilon, "delta": run.delta(epsilon)}
-            if certified:
-                ends = run.enclose(epsilon)
-                answer |= {
-                    "delta_lower": float(ends.lower),
-                    "delta_upper": float(ends.upper),
-                    "proven": ends.proven,
-                }
+        answer |= _spent(run, epsilon, delta, certified)
     if json:
+        asked = {
+            "mechanism": type(step).__name__,
+            "sampling_rate": 1.0 if sampling_rate is None else sampling_rate,
+            "steps": steps,
+            "relation": relation,
+        }
         print_json(asked | answer)
         return
-    if replace:
-        record = "replaced"
-    else:
-        record = "added or removed"
-    if sampling_rate is None:
-        kind = "of Gaussian noise"
-    else:
+    kind = "of Gaussian noise"
+    if sampling_rate is not None:
         kind = f"of DP-SGD at rate {sampling_rate:g}"
+    record = "replaced" if replace else "added or removed"
     title = f"{steps} step{'s' * (steps != 1)} {kind}, one record {record}"
     print_table(
         ("", "value"),
         [(name, str(value)) for name, value in answer.items()],
         title=title,
     )
+
+
+def _spent(
+    run: Accountant, epsilon: float | None, delta: float | None, certified: bool
+) -> dict[str, object]:
+    """Epsilon at a delta, or delta at an epsilon, with its ends where they are asked for."""
+    if delta is not None:
+        return {"delta": delta, "epsilon": run.epsilon(delta)}
+    assert epsilon is not None
+    answer: dict[str, object] = {"epsilon": epsilon, "delta": run.delta(epsilon)}
+    if certified:
+        ends = run.enclose(epsilon)
+        answer |= {
+            "delta_lower": float(ends.lower),
+            "delta_upper": float(ends.upper),
+            "proven": ends.proven,
+        }
+    return answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -71,29 +72,45 @@ def verify(
     from gaussveil.accounting.certificates.keys import load_public_key
     from gaussveil.accounting.certificates.verification import verify_files
 
-    if public_key is not None:
-        key = load_public_key(public_key)
-    else:
-        key = None
+    key = None if public_key is None else load_public_key(public_key)
     subject = _subject(file, certificate)
-    held = subject.held
-    found = [verify_files(read, key, subject.tables) for read in held.values()]
+    verdicts = {
+        name: verify_files(stated, key, subject.tables)
+        for name, stated in subject.held.items()
+    }
     if json:
-        known = {"certificate": subject.certificate, "not_checked": subject.others}
-        answers = [
-            {**known, **_answer(read, one)} | ({"meter": name} if name else {})
-            for (name, read), one in zip(held.items(), found)
-        ]
-        print_json(answers[0] if "" in held else {"certificates": answers})
+        _print_answers(subject, verdicts)
     else:
-        for (name, read), one in zip(held.items(), found):
+        for name, verdict in verdicts.items():
             if name:
                 print_line(printable(f"Meter {name}"))
-            _print(read, one, subject.others)
-    open_only = all(one.private or one.outcome == "not decided" for one in found)
-    raise typer.Exit(
-        DONE if all(one.private for one in found) else UNDECIDED if open_only else NO
-    )
+            _print(subject.held[name], verdict, subject.others)
+    raise typer.Exit(_exit_code(verdicts.values()))
+
+
+def _print_answers(subject: _Subject, verdicts: Mapping[str, Verification]) -> None:
+    answers = []
+    for name, verdict in verdicts.items():
+        answer = {
+            "certificate": subject.certificate,
+            "not_checked": subject.others,
+            **_answer(subject.held[name], verdict),
+        }
+        if name:
+            answer["meter"] = name
+        answers.append(answer)
+    print_json(answers[0] if "" in verdicts else {"certificates": answers})
+
+
+def _exit_code(verdicts: Iterable[Verification]) -> int:
+    outcomes = {
+        "private" if verdict.private else verdict.outcome for verdict in verdicts
+    }
+    if outcomes <= {"private"}:
+        return DONE
+    if outcomes <= {"private", "not decided"}:
+        return UNDECIDED
+    return NO
 
 
 @dataclass(frozen=True)
@@ -130,11 +147,10 @@ def _subject(file: Path, note: Path | None) -> _Subject:
             others,
         )
     ending = file.suffix.lower()
-    if (
-        note is None
-        and ending in ENDINGS
-        and (ending != ".json" or certificate_beside(file).is_file())
-    ):
+    is_table = ending in ENDINGS
+    if ending == ".json":
+        is_table = certificate_beside(file).is_file()
+    if note is None and is_table:
         note = certificate_near(file)
     if note is not None:
         return _Subject(
@@ -145,11 +161,10 @@ def _subject(file: Path, note: Path | None) -> _Subject:
         )
     held = _held(file)
     table = file if carries_certificate(file) else table_near(file)
-    if table is None:
-        tables_near = {}
-    else:
-        tables_near = {table.name: readings(table.name, table.read_bytes())}
-    return _Subject(str(file), held, tables_near if "" in held else {}, [])
+    tables_near = {}
+    if table is not None and "" in held:
+        tables_near[table.name] = readings(table.name, table.read_bytes())
+    return _Subject(str(file), held, tables_near, [])
 
 
 def held_in(place: Path, *, deep: bool = True) -> dict[str, Certificate]:

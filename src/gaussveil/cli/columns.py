@@ -79,7 +79,8 @@ def _meant(names: Sequence[str], name: str) -> str:
 def _named(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Every option that names a column, with its name."""
     for option in ("unit", "label"):
-        yield from ((option, name) for name in [given.get(option)] if name)
+        if given.get(option):
+            yield option, given[option]
     for option in ("target", "columns"):
         yield from ((option, name) for name in listed(given.get(option)))
     for option, spoken in (
@@ -88,18 +89,25 @@ def _named(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         ("variance", "variance"),
     ):
         yield from ((spoken, name) for name in given.get(option) or ())
+    yield from _named_before_numbers(given)
+    yield from _named_by_keys(given)
+
+
+def _named_before_numbers(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """As in --share kw:3,inf."""
     for option in ("share", "histogram", "cdf", "quantile", "between"):
-        yield from (
-            (option, text.rpartition(":")[0])
-            for text in given.get(option) or ()
-            if ":" in text
-        )
+        for text in given.get(option) or ():
+            if ":" in text:
+                yield option, text.rpartition(":")[0]
+
+
+def _named_by_keys(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for text in given.get("by") or ():
-        if (found := KEY.fullmatch(text)) or "=" in text:
-            yield (
-                "by",
-                (found[2].partition(",") if found else text.partition("="))[0].strip(),
-            )
+        call = KEY.fullmatch(text)
+        if call is not None:
+            yield "by", call[2].partition(",")[0].strip()
+        elif "=" in text:
+            yield "by", text.partition("=")[0].strip()
 
 
 def _has(names: Sequence[str], name: str) -> bool:

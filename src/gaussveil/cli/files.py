@@ -46,26 +46,20 @@ def check_targets(
     """Refuse outputs that would destroy something, or that cannot be written; to be called before anything is spent."""
     wanted = [target for target in targets if target is not None]
     read = [file for source in inputs if source is not None for file in _files(source)]
-    if ledger is None:
-        kept = []
-    else:
+    kept = []
+    if ledger is not None:
         kept = [Path(f"{ledger.resolve()}{ending}") for ending in LEDGER_FILES]
     for index, target in enumerate(wanted):
-        if target.is_dir():
-            raise SourceError(f"{target}: is a folder; name a file")
-        if not target.absolute().parent.is_dir():
-            raise SourceError(
-                f"{target}: its folder does not exist; make it first, or choose another name"
-            )
-        if any(_same(target, file) for file in kept):
+        _check_place(target)
+        if _is_among(target, kept):
             raise ParameterError(
                 f"{target}: an output must not be the ledger or a file that belongs to it; choose another name"
             )
-        if any(_same(target, file) for file in read):
+        if _is_among(target, read):
             raise ParameterError(
                 f"{target}: an output must not be the input itself; choose another name"
             )
-        if any(_same(target, other) for other in wanted[:index]):
+        if _is_among(target, wanted[:index]):
             raise ParameterError(
                 f"{target}: each output needs a file of its own. Got the same file twice."
             )
@@ -73,6 +67,19 @@ def check_targets(
             raise ParameterError(
                 f"{target}: exists already; choose another name or add --force"
             )
+
+
+def _check_place(target: Path) -> None:
+    if target.is_dir():
+        raise SourceError(f"{target}: is a folder; name a file")
+    if not target.absolute().parent.is_dir():
+        raise SourceError(
+            f"{target}: its folder does not exist; make it first, or choose another name"
+        )
+
+
+def _is_among(target: Path, files: Iterable[Path]) -> bool:
+    return any(_same(target, file) for file in files)
 
 
 def _same(one: Path, other: Path) -> bool:

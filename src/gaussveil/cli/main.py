@@ -249,19 +249,11 @@ def _root(
 
 def main() -> None:
     """Run the command line; every failure ends as ``error CODE: message`` and an exit code, never as a traceback."""
-    if sys.argv[1:2] == ["--memory-limit"]:
-        words = sys.argv[3:]
-    else:
-        words = sys.argv[1:]
-    if words:
-        command = words[0]
-    else:
-        command = ""
+    command = _command()
     if command not in LARGE_MATRICES:
+        # on small matrices the threads of BLAS only wait for each other
         for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-            os.environ.setdefault(
-                variable, "1"
-            )  # on small matrices the threads of BLAS only wait for each other
+            os.environ.setdefault(variable, "1")
     try:
         refuse_former(sys.argv[1:])
         app()
@@ -269,17 +261,7 @@ def main() -> None:
         print_error(error.code, str(error))
         sys.exit(exit_code(error))
     except SystemExit as end:
-        if (
-            end.code == 1 and type(sys.stdout).__name__ == "PacifyFlushWrapper"
-        ):  # what Typer does with a broken pipe:
-            sys.exit(0)  # whoever reads has read enough, as `head` does
-        if end.code == STOPPED and (
-            command == "demo" or any(word.startswith("--ledger") for word in sys.argv)
-        ):
-            print(
-                "stopped; what was debited by then counts as spent: gaussveil budget show LEDGER",
-                file=sys.stderr,
-            )
+        _ended(end, command)
         raise
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -292,3 +274,24 @@ def main() -> None:
     except Exception as error:  # of a library, or a mistake of ours: never a traceback, never a code that is an answer
         print_unexpected(error)
         raise SystemExit(OUR_FAULT) from None
+
+
+def _command() -> str:
+    """The command's name, the first word but for the one option that all share."""
+    words = sys.argv[1:]
+    if words[:1] == ["--memory-limit"]:
+        words = words[2:]
+    return words[0] if words else ""
+
+
+def _ended(end: SystemExit, command: str) -> None:
+    """What there is to say when a command ends before its end."""
+    # what Typer does with a broken pipe: whoever reads has read enough, as `head` does
+    if end.code == 1 and type(sys.stdout).__name__ == "PacifyFlushWrapper":
+        sys.exit(0)
+    pays = command == "demo" or any(word.startswith("--ledger") for word in sys.argv)
+    if end.code == STOPPED and pays:
+        print(
+            "stopped; what was debited by then counts as spent: gaussveil budget show LEDGER",
+            file=sys.stderr,
+        )

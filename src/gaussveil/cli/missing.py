@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperCommand
@@ -32,54 +32,27 @@ class AllMissing(TyperCommand):
         """As click does, with all that is missing in one sentence."""
         if not ctx.resilient_parsing and not {"--help", "--version"} & set(args):
             given, _, order = self.make_parser(ctx).parse_args(args=list(args))
-            # A second value would silently take the place of the first.
-            options: list[Any] = [
-                one for one in order if one.param_type_name == "option"
-            ]
-            once = [
-                _spoken(one)
-                for one in options
-                if not (one.multiple or one.is_flag or one.count)
-            ]
-            if twice := dict.fromkeys(
-                option for option in once if once.count(option) > 1
-            ):
-                told = (
-                    f"{' and '.join(twice)} must be given once, "
-                    "several values separated by commas where it takes them"
-                )
-                print_error(ParameterError.code, told)
-                raise typer.Exit(BAD_INPUT)
-            ctx.default_map = {
-                **(ctx.default_map or {}),
-                **_by_form(given, ctx.default_map or {}, self.params),
-            }
-            known = {
-                **ctx.default_map,
-                **{
-                    name: value
-                    for name, value in given.items()
-                    if value not in (None, ())
-                },
-            }
+            _refuse_repeated(order)
+            project = ctx.default_map or {}
+            ctx.default_map = {**project, **_by_form(given, project, self.params)}
+            known = dict(ctx.default_map)
+            for name, value in given.items():
+                if value not in (None, ()):
+                    known[name] = value
             lacking = {
-                one.name: one
-                for one in self.params
-                if one.required and one.name not in known
+                parameter.name: parameter
+                for parameter in self.params
+                if parameter.required and parameter.name not in known
             }
-            if "out" in lacking:
-                written = getattr(vars(lacking["out"])["type"], "func", None)
-            else:
-                written = None
-            if known.get("dry_run") and isinstance(
-                written, Written
-            ):  # nothing is written: any name will do
+            written = _written(lacking.get("out"))
+            if known.get("dry_run") and written is not None:
+                # nothing is written: any name will do
                 args = [*args, "--out", written.placeholder]
                 del lacking["out"]
             if lacking:
-                told = f"{' and '.join(map(_spoken, lacking.values()))} must be given: see {ctx.command_path} --help"
-                print_error(ParameterError.code, told)
-                raise typer.Exit(BAD_INPUT)
+                _refuse(
+                    f"{' and '.join(map(_spoken, lacking.values()))} must be given: see {ctx.command_path} --help"
+                )
         return super().parse_args(ctx, args)
 
 
@@ -90,6 +63,37 @@ def _by_form(
     address = next((given[name] for name in TABLES if given.get(name)), None)
     schema = given.get("schema") or project.get("schema")
     return form_defaults(address, schema, {one.name for one in parameters})
+
+
+def _refuse_repeated(order: Iterable[Any]) -> None:
+    """A second value would silently take the place of the first."""
+    once = [
+        _spoken(parameter)
+        for parameter in order
+        if parameter.param_type_name == "option" and _takes_one(parameter)
+    ]
+    twice = dict.fromkeys(option for option in once if once.count(option) > 1)
+    if twice:
+        _refuse(
+            f"{' and '.join(twice)} must be given once, several values separated by commas where it takes them"
+        )
+
+
+def _takes_one(option: Any) -> bool:
+    return not (option.multiple or option.is_flag or option.count)
+
+
+def _written(parameter: Any) -> Written | None:
+    """The file that a command writes, if the parameter is one."""
+    if parameter is None:
+        return None
+    parser = getattr(vars(parameter)["type"], "func", None)
+    return parser if isinstance(parser, Written) else None
+
+
+def _refuse(words: str) -> NoReturn:
+    print_error(ParameterError.code, words)
+    raise typer.Exit(BAD_INPUT)
 
 
 def _spoken(parameter: Any) -> str:

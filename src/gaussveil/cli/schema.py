@@ -72,10 +72,7 @@ def schema(
         )
     if unit is not None and dialect.found:
         dialect = dialect.identified([unit])
-    if not dialect.missing:
-        sentinels = _sentinels(table)
-    else:
-        sentinels = ()
+    sentinels = () if dialect.missing else _sentinels(table)
     require_zone(time_zone)
     form = replace(
         dialect,
@@ -84,24 +81,24 @@ def schema(
         time_zone=time_zone or dialect.time_zone,
         missing=dialect.missing or sentinels,
     ).toml()
-    found = list(dialect.found) + (["missing marks"] if sentinels else [])
+    guesses = list(dialect.found)
+    if sentinels:
+        guesses.append("missing marks")
     if out is not None:
         _write(out, table_name(source), form, force)
-    if out is None:
-        lines = form_text(table_name(source), form).rstrip("\n").split("\n")
-    else:
         lines = [f"wrote {out}"]
-    told = f"found by a look at the first cells: {', '.join(found)}; read it before you keep it"
-    lines += [f"# {line}" for line in ([told] if found else [])]
+    else:
+        lines = form_text(table_name(source), form).rstrip("\n").split("\n")
+    if guesses:
+        lines.append(
+            f"# found by a look at the first cells: {', '.join(guesses)}; read it before you keep it"
+        )
     lines += [f"# {name} is text, since {why}" for name, why in dialect.unclear]
-    lines += (
-        []
-        if out is not None
-        else [
-            f"# to keep it: gaussveil schema {local_file(source) or 'IN'} --out {PROJECT_FILE}"
-        ]
-    )
-    tell({"form": form, "found": found, "out": out and str(out)}, lines, json=json)
+    if out is None:
+        address = local_file(source) or "IN"
+        lines.append(f"# to keep it: gaussveil schema {address} --out {PROJECT_FILE}")
+    facts = {"form": form, "found": guesses, "out": out and str(out)}
+    tell(facts, lines, json=json)
 
 
 def _write(out: Path, name: str, form: dict[str, Any], force: bool) -> None:

@@ -25,6 +25,7 @@ from gaussveil.errors import ParameterError
 
 if TYPE_CHECKING:
     from gaussveil.spectrum import PrivacyLoss
+    from gaussveil.typing import Floats
 
 PairFile = Annotated[
     Path,
@@ -149,9 +150,8 @@ def curve(
             f"--epsilon-max must be a positive number. Got {epsilon_max}."
         )
     epsilons = np.linspace(0.0, epsilon_max, points)
-    names = [
-        pair.stem if times == 1 else f"{pair.stem}, {times} times" for pair in pairs
-    ]
+    ending = "" if times == 1 else f", {times} times"
+    names = [f"{pair.stem}{ending}" for pair in pairs]
     curves = [
         (name, loss.delta(epsilons), loss.reversed().delta(epsilons))
         for name, loss in zip(names, losses)
@@ -161,37 +161,38 @@ def curve(
 
         save(privacy_curves(list(zip(names, losses)), epsilons), plot)
     if json:
-        print_json(
+        told = [
             {
-                "times": times,
-                "epsilon": epsilons.tolist(),
-                "curves": [
-                    {
-                        "pair": str(pair),
-                        "delta_x_y": forward.tolist(),
-                        "delta_y_x": backward.tolist(),
-                    }
-                    for pair, (_, forward, backward) in zip(pairs, curves)
-                ],
-                "plot": None if plot is None else str(plot),
+                "pair": str(pair),
+                "delta_x_y": forward.tolist(),
+                "delta_y_x": backward.tolist(),
             }
-        )
-        return
-    rows_shown = np.linspace(0, points - 1, min(points, 11)).round().astype(int)
-    columns = [
-        "epsilon",
-        *(f"{name} {way}" for name, _, _ in curves for way in ("X||Y", "Y||X")),
-    ]
-    rows = [
-        [
-            f"{epsilons[i]:.4g}",
-            *(f"{float(values[i]):.6g}" for _, *both in curves for values in both),
+            for pair, (_, forward, backward) in zip(pairs, curves)
         ]
-        for i in rows_shown
-    ]
-    print_table(columns, rows)
+        facts = {"times": times, "epsilon": epsilons.tolist(), "curves": told}
+        print_json(facts | {"plot": plot and str(plot)})
+        return
+    _print_curves(epsilons, curves)
     if plot is not None:
         print_line(f"drawn in {plot}")
+
+
+def _print_curves(epsilons: Floats, curves: list[tuple[str, Floats, Floats]]) -> None:
+    """Eleven places of each curve, both directions side by side."""
+    columns = ["epsilon"]
+    for name, _, _ in curves:
+        columns += [f"{name} X||Y", f"{name} Y||X"]
+    import numpy as np
+
+    points = len(epsilons)
+    places = np.linspace(0, points - 1, min(points, 11)).round().astype(int)
+    rows = []
+    for index in places:
+        row = [f"{epsilons[index]:.4g}"]
+        for _, forward, backward in curves:
+            row += [f"{float(forward[index]):.6g}", f"{float(backward[index]):.6g}"]
+        rows.append(row)
+    print_table(columns, rows)
 
 
 def check(pair: PairFile, claim: Claim, times: Times = 1, json: Json = False) -> None:

@@ -38,6 +38,7 @@ from gaussveil.errors import GaussveilError, ParameterError
 if TYPE_CHECKING:
     from gaussveil.accounting import Account
     from gaussveil.mechanisms import MeterStream
+    from gaussveil.mechanisms.meter_stream.figures import StreamPlan
 
 stream_app = typer.Typer(
     name="stream",
@@ -205,9 +206,8 @@ def design(
         force=True,
     )
     readings = table.read(history, engine)
-    if event_kw is None or event_duration is None:
-        event = None
-    else:
+    event = None
+    if event_kw is not None and event_duration is not None:
         event = (event_kw, event_duration)
     period = readings.step_minutes / 60
 
@@ -216,32 +216,29 @@ def design(
             return None
         return Account(ledger, template.replace("{meter}", meter))
 
-    def made(meter: str, row: int) -> MeterStream:
-        private = None
-        if purpose == "spectrum":
-            if (
-                spectrum_epsilon is None
-                or spectrum_delta is None
-                or spectrum_ball is None
-            ):
-                raise ParameterError(
-                    "--purpose spectrum needs --spectrum-epsilon, --spectrum-delta and --spectrum-ball"
-                )
-            points = min(spectrum_points, readings.count // 2)
-            private = PrivateSpectrum(
-                epsilon=spectrum_epsilon,
-                delta=spectrum_delta,
-                l2_ball=spectrum_ball,
-                points=points,
-                sample_period=period,
-                correlation=spectrum_correlation,
-                smoothing=spectrum_smoothing,
-                account=pays(spectrum_account, meter),
+    def spectrum_of(meter: str) -> PrivateSpectrum | None:
+        if purpose != "spectrum":
+            return None
+        own_epsilon, own_delta, ball = _all_given(
+            spectrum_epsilon, spectrum_delta, spectrum_ball
+        )
+        if dry_run:
+            raise ParameterError(
+                "--dry-run cannot plan a spectrum: its filters need the private spectrum"
             )
-            if dry_run:
-                raise ParameterError(
-                    "--dry-run cannot plan a spectrum: its filters need the private spectrum"
-                )
+        return PrivateSpectrum(
+            epsilon=own_epsilon,
+            delta=own_delta,
+            l2_ball=ball,
+            points=min(spectrum_points, readings.count // 2),
+            sample_period=period,
+            correlation=spectrum_correlation,
+            smoothing=spectrum_smoothing,
+            account=pays(spectrum_account, meter),
+        )
+
+    def made(meter: str, row: int) -> MeterStream:
+        private = spectrum_of(meter)
         return MeterStream.design(
             sample_period=period,
             epsilon=epsilon,
@@ -268,10 +265,32 @@ def design(
             for name in names
         ]
     plan = streams[0][1].plan()
+    ending = "nothing was spent"
     if not dry_run:
         _open_all(streams, out)
+        ending = f"wrote {out}" + ("" if ledger else ", not recorded")
     answer = {
         "meters": len(streams),
+        **_plan_facts(plan),
+        "account": None if ledger is None else account,
+        "out": None if dry_run else str(out),
+    }
+    lines = [*f"{len(streams)} meters: {plan}".splitlines(), ending]
+    tell(answer, lines, json=json_output)
+
+
+def _all_given(
+    epsilon: float | None, delta: float | None, ball: float | None
+) -> tuple[float, float, float]:
+    if epsilon is None or delta is None or ball is None:
+        raise ParameterError(
+            "--purpose spectrum needs --spectrum-epsilon, --spectrum-delta and --spectrum-ball"
+        )
+    return epsilon, delta, ball
+
+
+def _plan_facts(plan: StreamPlan) -> dict[str, object]:
+    return {
         "noise_sd_kw": plan.noise_sd if isfinite(plan.noise_sd) else None,
         "daily_energy_sd_kwh": plan.daily_energy_sd,
         "monthly_energy_sd_kwh": plan.monthly_energy_sd,
@@ -279,18 +298,7 @@ def design(
         "repeated_epsilon": plan.repeated_epsilon,
         "repeated_delta": plan.repeated_delta,
         "good_for": list(plan.good_for),
-        "account": None if ledger is None else account,
-        "out": None if dry_run else str(out),
     }
-    if dry_run:
-        ending = "nothing was spent"
-    else:
-        ending = f"wrote {out}" + ("" if ledger else ", not recorded")
-    tell(
-        answer,
-        [*f"{len(streams)} meters: {plan}".splitlines(), ending],
-        json=json_output,
-    )
 
 
 def _open_all(streams: Sequence[tuple[str, MeterStream]], out: Path) -> None:

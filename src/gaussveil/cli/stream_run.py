@@ -86,37 +86,16 @@ class Transport:
         from gaussveil.streaming.monitor import LOGGER
         from gaussveil.streaming.mqtt_client import Broker
 
-        if self.kafka is None and (self.topic, self.private_topic, self.options) != (
-            None,
-            None,
-            None,
-        ):
-            raise ParameterError(
-                "--topic, --private-topic and --options are for Kafka: name it with --kafka host:port"
-            )
+        self._check_options()
         if self.mqtt is None and self.kafka is None:
-            if (
-                self.user is not None
-                or self.tls
-                or self.ca is not None
-                or self.cert is not None
-            ):
-                raise ParameterError(
-                    "--user, --tls, --ca and --cert are for a broker: name it with --mqtt host:port"
-                )
             return None
-        if self.key is not None and self.cert is None:
-            raise ParameterError("--key belongs to --cert: give both")
-        if (self.kafka is None) == (self.mqtt is None):
-            raise ParameterError("--mqtt and --kafka name one broker: give one of them")
         if self.kafka is None:
             option = "--mqtt"
+            named = [self.mqtt or ""]
         else:
             option = "--kafka"
-        addresses = [
-            _address(one, option)
-            for one in ([self.mqtt] if self.mqtt else str(self.kafka).split(","))
-        ]
+            named = self.kafka.split(",")
+        addresses = [_address(name, option) for name in named]
         host, port = addresses[0]
         made = Broker(
             host=host,
@@ -131,13 +110,31 @@ class Transport:
             **(self._cluster(self.kafka) if self.kafka is not None else {}),
         )
         if self.user is not None and not made.encrypted:
-            if any(one not in LOCAL for one, _ in addresses):
+            if not {address for address, _ in addresses} <= {*LOCAL}:
                 raise ParameterError(
                     f"--user must come with TLS, since the password would travel in the clear to {host}: add --tls or "
                     "--ca"
                 )
             LOGGER.warning("the password travels in the clear: there is no TLS")
         return made
+
+    def _check_options(self) -> None:
+        """Refuse options of a broker that is not named, and two brokers at once."""
+        of_kafka = (self.topic, self.private_topic, self.options)
+        if self.kafka is None and of_kafka != (None, None, None):
+            raise ParameterError(
+                "--topic, --private-topic and --options are for Kafka: name it with --kafka host:port"
+            )
+        if self.mqtt is None and self.kafka is None:
+            if self.tls or (self.user, self.ca, self.cert) != (None, None, None):
+                raise ParameterError(
+                    "--user, --tls, --ca and --cert are for a broker: name it with --mqtt host:port"
+                )
+            return
+        if self.key is not None and self.cert is None:
+            raise ParameterError("--key belongs to --cert: give both")
+        if self.kafka is not None and self.mqtt is not None:
+            raise ParameterError("--mqtt and --kafka name one broker: give one of them")
 
     def _cluster(self, brokers: str) -> dict[str, Any]:
         from gaussveil.cli.stream_spark import given_options

@@ -10,7 +10,8 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import wraps
@@ -138,6 +139,21 @@ def spoken(address: str) -> str:
     return spoken_name(address)
 
 
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """These variables, meanwhile."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
 def with_file_options(command: Callable[..., None]) -> Callable[..., None]:
     """A command that reads tables, with the options that say how a CSV file is written; any other as it is.
 
@@ -150,33 +166,22 @@ def with_file_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def reading(**given: Any) -> None:
-        said = {
-            f"GAUSSVEIL_{name.upper()}": value
-            for name in names
-            if (value := given.pop(name)) is not None
-        }
-        if (project := Path.cwd() / PROJECT_FILE).is_file():
-            said["GAUSSVEIL_PROJECT"] = str(project)
-        before = {name: os.environ.get(name) for name in said}
-        os.environ.update(said)
-        own = (
-            command.__name__ in OWN_PROGRESS
-            or given.get("json")
-            or given.get("json_output")
-        )
-        try:
-            if isinstance(
-                address := given.get("source", given.get("history", given.get("data"))),
-                str | Path,
-            ):
+        stated = {}
+        for name in names:
+            value = given.pop(name)
+            if value is not None:
+                stated[f"GAUSSVEIL_{name.upper()}"] = value
+        project = Path.cwd() / PROJECT_FILE
+        if project.is_file():
+            stated["GAUSSVEIL_PROJECT"] = str(project)
+        json = given.get("json") or given.get("json_output")
+        own = command.__name__ in OWN_PROGRESS or json
+        with _environment(stated):
+            address = given.get("source", given.get("history", given.get("data")))
+            if isinstance(address, str | Path):
                 require_named(local_file(str(address)), given)
             with waiting(sys.stderr.isatty() and not own):
                 command(**given)
-        finally:
-            for name, value in before.items():
-                os.environ.pop(name) if value is None else os.environ.update(
-                    {name: value}
-                )
 
     kinds = {
         name: Annotated[str | None, typer.Option(help=words)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gaussveil.engines.dialect import NOTHING
 
@@ -39,16 +39,12 @@ def column_kind(
     total = sum(cells.values())
     if not total:
         return NOTHING, None
-    if (
-        time_format
-        and 2 * sum(count for cell, count in cells.items() if _fits(cell, time_format))
-        > total
-    ):
-        if re.search("%[HIMSpfTRXc]", time_format):
-            clock = "TIMESTAMP"
-        else:
-            clock = "DATE"
-        return ("TIMESTAMPTZ" if "%z" in time_format else clock), time_format
+    if time_format:
+        fitting = sum(
+            count for cell, count in cells.items() if _fits(cell, time_format)
+        )
+        if 2 * fitting > total:
+            return _kind_of_format(time_format), time_format
     alike: dict[object, dict[str, int]] = {}
     for cell, count in cells.items():
         alike.setdefault(_likeness(cell, decimal), {})[cell] = count
@@ -60,22 +56,40 @@ def column_kind(
     if likeness == "truth":
         return "BOOLEAN", None
     if isinstance(likeness, bool):
-        if any("T" in cell or " " in cell for cell in most):
-            clock = "TIMESTAMP"
-        else:
-            clock = "DATE"
-        return ("TIMESTAMPTZ" if likeness else clock), None
+        return _kind_of_iso(most, zoned=likeness), None
     assert isinstance(likeness, tuple)
     return _other_time(likeness)
 
 
+def _kind_of_format(time_format: str) -> str:
+    if "%z" in time_format:
+        return "TIMESTAMPTZ"
+    if re.search("%[HIMSpfTRXc]", time_format):
+        return "TIMESTAMP"
+    return "DATE"
+
+
+def _kind_of_iso(cells: Iterable[str], *, zoned: bool) -> str:
+    if zoned:
+        return "TIMESTAMPTZ"
+    if any("T" in cell or " " in cell for cell in cells):
+        return "TIMESTAMP"
+    return "DATE"
+
+
+def _is_name(cell: str) -> bool:
+    """Whether digits are a name, which keeps its zeros and its length."""
+    if not cell.isdecimal():
+        return False
+    return len(cell) > 18 or (cell[0] == "0" and len(cell) > 1)
+
+
 def _likeness(cell: str, decimal: str) -> object:
     """What cells of one column have in common: numbers, truth values, times with or without a zone or of a shape."""
-    if cell.isdecimal() and (len(cell) > 18 or (cell[0] == "0" and len(cell) > 1)):
-        return None  # a name of digits keeps its zeros and its length
-    if _WHOLE.fullmatch(cell) or (NUMBER if decimal == "." else COMMA_NUMBER).fullmatch(
-        cell
-    ):
+    if _is_name(cell):
+        return None
+    number = NUMBER if decimal == "." else COMMA_NUMBER
+    if _WHOLE.fullmatch(cell) or number.fullmatch(cell):
         return "number"
     if cell.lower() in ("true", "false"):
         return "truth"

@@ -72,46 +72,49 @@ def read_head(file: str, given: Given) -> Head:
 def head_of(lines: Sequence[str], given: Given, encoding: str = "utf-8") -> Head:
     """The same by the first lines that an engine brought."""
     pinned = given.pinned
-    if pinned is not None:
+    if pinned is None:
+        comment = "#" if _begins_with_comments(lines) else ""
+        counted = [line for line in lines[:100] if _is_row(line, comment)]
+        separator = given.separator or _separator_of(counted)
+        decimal = given.decimal or ""
+    else:
         comment = pinned.comment
         separator = pinned.separator
         decimal = pinned.decimal
-    else:
-        if any(line.startswith("#") for line in _above_first(lines)):
-            comment = "#"
-        else:
-            comment = ""
-        counted = [
-            line
-            for line in lines[:100]
-            if line.strip() and not (comment and line.startswith(comment))
-        ]
-        separator = given.separator or max(
-            SEPARATORS, key=lambda sign: _fit_of(sign, counted)
-        )
-        decimal = given.decimal or ""
     places = [
         place
         for place, line in enumerate(lines[: HEAD_LINES + _MOST_TITLES])
-        if line.strip() and not (comment and line.startswith(comment))
+        if _is_row(line, comment)
     ]
-    rows = [
-        _split_line(lines[place], separator) for place in places[: _MOST_TITLES + 1]
-    ]
-    if pinned is not None:
+    if pinned is None:
+        first = [lines[place] for place in places[: _MOST_TITLES + 1]]
+        titles = title_rows([_split_line(line, separator) for line in first])
+    else:
         titles = pinned_titles(pinned, places)
-    else:
-        titles = title_rows(rows)
-    if titles < len(places):
-        begin = places[titles]
-    else:
-        begin = len(lines)
     below = [lines[place] for place in places[titles:][: HEAD_LINES + 1]]
     table = _split(below, separator)
-    decimal = decimal or ("." if separator == "," else _decimal(table))
+    if not decimal:
+        decimal = "." if separator == "," else _decimal(table)
+    begin = 0
+    if titles:
+        begin = (*places, len(lines))[min(titles, len(places))]
     above = tuple(lines[place] for place in places[: titles + 1])
-    dialect = Dialect(separator, decimal, encoding, begin if titles else 0, comment)
-    return Head(dialect, above, table)
+    return Head(Dialect(separator, decimal, encoding, begin, comment), above, table)
+
+
+def _is_row(line: str, comment: str) -> bool:
+    """Whether something stands in a line that is no comment."""
+    if comment and line.startswith(comment):
+        return False
+    return bool(line.strip())
+
+
+def _begins_with_comments(lines: Sequence[str]) -> bool:
+    return any(line.startswith("#") for line in _above_first(lines))
+
+
+def _separator_of(lines: Sequence[str]) -> str:
+    return max(SEPARATORS, key=lambda sign: _fit_of(sign, lines))
 
 
 def pinned_titles(pinned: Dialect, places: Sequence[int]) -> int:
@@ -186,36 +189,43 @@ def found_columns(
     form: Dialect, names: Sequence[str], rows: Sequence[Sequence[str]], given: Given
 ) -> Dialect:
     """What the cells of the first rows show of every column."""
-    time_format = given.time_format
     columns = []
     unclear = []
     for place, name in enumerate(names):
         if name in given.types:
             columns.append(Column(name, "VARCHAR"))
             continue
-        counts = Counter(row[place].strip() for row in rows if len(row) > place)
-        cells = {
-            cell: count
-            for cell, count in counts.items()
-            if not is_missing(cell, given.missing)
-        }
-        kind, shape = column_kind(cells, form.decimal, time_format)
-        if kind == "VARCHAR" and shape:
-            unclear.append((name, _AMBIGUOUS))
-        elif kind == "VARCHAR" and 2 * _weight(cells, _THOUSANDS) > sum(cells.values()):
-            unclear.append(
-                (name, "its numbers hold marks of thousands: write them without")
-            )
-        columns.append(Column(name, kind, None if kind == "VARCHAR" else shape))
-    if (
-        time_format
-        and not given.types
-        and not any(column.form == time_format for column in columns)
-    ):
+        cells = Counter(row[place].strip() for row in rows if len(row) > place)
+        column, doubt = _found_column(name, cells, form, given)
+        columns.append(column)
+        if doubt:
+            unclear.append((name, doubt))
+    wanted = None if given.types else given.time_format
+    if wanted and wanted not in {column.form for column in columns}:
         raise SourceError(
-            f"time_format must fit a column of the table; none holds times such as {time_format!r}."
+            f"time_format must fit a column of the table; none holds times such as {wanted!r}."
         )
     return replace(form, columns=tuple(columns), unclear=tuple(unclear), found=FOUND)
+
+
+def _found_column(
+    name: str, counts: Mapping[str, int], form: Dialect, given: Given
+) -> tuple[Column, str]:
+    """A column by its cells, and why it stays text, if something else was to be expected."""
+    cells = {
+        cell: count
+        for cell, count in counts.items()
+        if not is_missing(cell, given.missing)
+    }
+    kind, shape = column_kind(cells, form.decimal, given.time_format)
+    if kind != "VARCHAR":
+        return Column(name, kind, shape), ""
+    doubt = ""
+    if shape:
+        doubt = _AMBIGUOUS
+    elif 2 * _weight(cells, _THOUSANDS) > sum(cells.values()):
+        doubt = "its numbers hold marks of thousands: write them without"
+    return Column(name, kind), doubt
 
 
 def read_dialect(files: Sequence[str], given: Given) -> tuple[Dialect, tuple[str, ...]]:

@@ -35,14 +35,13 @@ class ExcelSheet:
 
     def __init__(self, location: Location, given: Given) -> None:
         rows = sheet_rows(location.address, location.table)
-        text = [[_text(cell, ".") for cell in row] for row in rows[: _MOST_TITLES + 1]]
         if given.pinned is None:
-            above = title_rows(text)
+            above = title_rows([_texts(row) for row in rows[: _MOST_TITLES + 1]])
         else:
             above = given.pinned.above
         if above >= len(rows):
             raise SourceError(f"{Path(location.address).name}: the sheet is empty.")
-        names = column_names([[_text(cell, ".") for cell in rows[above]]])
+        names = column_names([_texts(rows[above])])
         self.dialect = self._form(names, rows[above + 1 :], above, given)
         decimal = self.dialect.decimal
         columns = list(zip(*rows[above + 1 :])) or [()] * len(names)
@@ -51,8 +50,7 @@ class ExcelSheet:
             for name, column in zip(names, columns)
         }
         self._beyond = {
-            name: [_is_number(cell) and abs(cell) >= _EXACT for cell in column]
-            for name, column in zip(names, columns)
+            name: list(map(_is_beyond, column)) for name, column in zip(names, columns)
         }
 
     def texts(self, dialect: Dialect) -> pa.Table:
@@ -100,6 +98,15 @@ def _text(cell: Any, decimal: str) -> str:
             return str(cell.date())
         return cell.isoformat(" ")
     return str(cell)
+
+
+def _texts(row: Sequence[Any]) -> list[str]:
+    return [_text(cell, ".") for cell in row]
+
+
+def _is_beyond(cell: Any) -> bool:
+    """Whether a number is one of those that doubles do not tell from their neighbours."""
+    return _is_number(cell) and abs(cell) >= _EXACT
 
 
 def _is_number(cell: Any) -> bool:

@@ -59,19 +59,11 @@ class Location:
         """
         if not self.local:
             return [self.address]
-        is_folder = os.path.isdir(self.address)
-        if is_folder:
-            pattern = os.path.join(glob.escape(self.address), "*.parquet")
-        else:
-            pattern = self.address
-        if os.path.exists(pattern):
-            found = [pattern]
-        else:
-            found = _matches(pattern)
-        if self.kind == "csv":
-            ending = "*.csv*"
-        else:
-            ending = "*.parquet"
+        pattern = self.address
+        if os.path.isdir(pattern):
+            pattern = os.path.join(glob.escape(pattern), "*.parquet")
+        found = [pattern] if os.path.exists(pattern) else _matches(pattern)
+        ending = "*.csv*" if self.kind == "csv" else "*.parquet"
         parts = {
             name: _matches(os.path.join(glob.escape(name), ending))
             for name in found

@@ -221,26 +221,15 @@ class ClassLabelNoise(Mechanism):
             raise ParameterError(
                 f"labels must hold each of the {len(plan.labels)} labels of the design once."
             )
-        if queries is None:
-            rows = plan.models.means[positions]
-        else:
-            rows = real_array("queries", queries)
-        if len(rows) != len(positions) or (
-            queries is None and not plan.models.constant
-        ):
-            raise ParameterError(
-                f"queries must be {len(positions)} rows, one per label."
-            )
-        centres = [
-            plan.centre_of(position, row) for position, row in zip(positions, rows)
-        ]
+        rows = _rows_of(queries, plan, positions)
+        centres = list(map(plan.centre_of, positions, rows))
         for centre in centres:
             to_lattice(centre, plan.noises[0].shape, plan.grid)
         noises = [plan.noises[position] for position in positions]
         release = self._publish(
             self._said(f"queries of all {len(rows)} labels", *centres, draw=draw),
             lambda: np.stack(
-                [own.add(c, self.generator) for own, c in zip(noises, centres)]
+                [own.add(row, self.generator) for own, row in zip(noises, centres)]
             ),
             queries,
         )
@@ -362,6 +351,19 @@ class ClassLabelNoise(Mechanism):
                 f"{delta:.4g}: without a name the noise alone is counted. Got delta {self.delta:g}."
             )
         return plan.charge_of_noise, delta
+
+
+def _rows_of(queries: Any, plan: ClassLabelPlan, positions: list[int]) -> Floats:
+    """One query per label; constant ones may be left out."""
+    if queries is not None:
+        rows = real_array("queries", queries)
+    elif plan.models.constant:
+        rows = plan.models.means[positions]
+    else:
+        rows = plan.models.means[:0]
+    if len(rows) != len(positions):
+        raise ParameterError(f"queries must be {len(positions)} rows, one per label.")
+    return rows
 
 
 def _names(labels: Sequence[Any] | None, count: int) -> tuple[Any, ...]:

@@ -163,18 +163,19 @@ def _dot(kernel: Any, columns: int) -> float:
     return math.inf
 
 
+def _is_power(degree: Any, constant: Any) -> bool:
+    """Whether (x'y + constant)^degree is a kernel."""
+    if not isinstance(degree, Integral) or int(degree) < 1:
+        return False
+    return bool(_real(constant) and constant >= 0)
+
+
 def _pairwise(kernel: Any, columns: int) -> float:
     extra = dict(kernel.pairwise_kernels_kwargs or {})
     degree = 1
     if kernel.metric in ("poly", "polynomial"):  # (gamma x'y + coef0)^degree
         degree = extra.pop("degree", 3)
-        constant = extra.pop("coef0", 1)
-        if not (
-            isinstance(degree, Integral)
-            and int(degree) >= 1
-            and _real(constant)
-            and constant >= 0
-        ):
+        if not _is_power(degree, extra.pop("coef0", 1)):
             return math.inf
     named = isinstance(kernel.metric, str) and kernel.metric in _PAIRWISE
     good = (

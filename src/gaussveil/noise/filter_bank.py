@@ -32,26 +32,21 @@ class FilterBank:
     """
 
     def __init__(self, filters: Sequence[StreamFilter]) -> None:
-        self.grid = np.array([f.grid for f in filters])
-        self.input_grid = np.array([f.input_grid for f in filters])
-        self.coloured = any(f.coloured for f in filters)
-        depth = max((len(f.taps) for f in filters), default=0)
-        reach = max((len(f.signal) for f in filters), default=1)
+        self.grid = _each(filters, "grid")
+        self.input_grid = _each(filters, "input_grid")
+        self.pole = _each(filters, "pole")
+        self.coloured = bool(np.any(_each(filters, "coloured")))
         # D1 has the same width in every filter of a bank only if asked; amplitudes absorb the difference.
-        unit = [2.0**f.width * f.grid for f in filters]
-        self.direct = np.array([f.direct / u for f, u in zip(filters, unit)])
-        self.taps = np.array(
-            [_padded(f.taps, depth) / u for f, u in zip(filters, unit)]
-        ).reshape(len(filters), depth)
-        self.pole = np.array([f.pole for f in filters])
-        self.signal = np.array(
-            [_padded(f.signal, reach) for f in filters], dtype=np.int64
-        ).reshape(len(filters), reach)
+        unit = 2.0 ** _each(filters, "width") * self.grid
+        self.direct = _each(filters, "direct") / unit
+        self.taps = _rows([f.taps for f in filters]) / unit[:, None]
+        self.signal = _rows([f.signal for f in filters]).astype(np.int64)
+        depth = self.taps.shape[1]
+        reach = self.signal.shape[1]
         self.outer = _multipliers([f.outer for f in filters])
+        self.inner = np.zeros((len(filters), 0), np.int64)
         if self.coloured:
             self.inner = _multipliers([f.inner for f in filters])
-        else:
-            self.inner = np.zeros((len(filters), 0), np.int64)
         self.table = filters[0].outer.table
         if any(f.outer.table is not self.table for f in filters):
             raise ParameterError(
@@ -207,5 +202,12 @@ def _multipliers(laws: Sequence[DiscreteGaussian]) -> Integers:
     return np.array(rows, dtype=np.int64)
 
 
-def _padded(values: Sequence[Any], length: int) -> NDArray[Any]:
-    return np.array([*values, *[0] * (length - len(values))])
+def _each(filters: Sequence[StreamFilter], name: str) -> NDArray[Any]:
+    return np.array([getattr(own, name) for own in filters])
+
+
+def _rows(values: Sequence[Sequence[Any]]) -> NDArray[Any]:
+    """A row for each filter, zeros after its own numbers."""
+    longest = max(map(len, values))
+    rows = [[*own, *[0] * (longest - len(own))] for own in values]
+    return np.array(rows).reshape(len(values), longest)

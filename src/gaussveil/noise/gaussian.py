@@ -100,9 +100,9 @@ class GaussianNoise:
         the covariance asked for differs from label to label, so it is not a post-processing they have in common.
         """
         noises = [_checked_noise(covariance) for covariance in covariances]
-        if not noises or any(
-            noise.ndim != 2 or noise.shape != noises[0].shape for noise in noises
-        ):
+        if {noise.ndim for noise in noises} != {2} or len(
+            {noise.shape for noise in noises}
+        ) != 1:
             raise ShapeError(
                 "covariances must be a nonempty list of square matrices of one size."
             )
@@ -120,9 +120,7 @@ class GaussianNoise:
         for member, colouring in zip(members, colourings):
             member._set_grid(common)
             member._set_colouring(colouring)
-        worst = max(member.total_variation for member in members)
-        for member in members:
-            member.total_variation = worst
+        _share_worst_variation(members)
         return members
 
     def add(self, value: ArrayLike, generator: Generator | None = None) -> Floats:
@@ -302,3 +300,10 @@ class SharedNoise(GaussianNoise):
         """The noise alone, in units of the grid."""
         source = default_generator() if generator is None else generator
         return super().draw(source) + self.shared.draw((), source)
+
+
+def _share_worst_variation(members: Sequence[GaussianNoise]) -> None:
+    """Charge every member with the largest total variation, so that none betrays its label."""
+    worst = max(member.total_variation for member in members)
+    for member in members:
+        member.total_variation = worst

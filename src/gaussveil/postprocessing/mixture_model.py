@@ -67,23 +67,17 @@ class MixtureModel:
             ("means", (k, d)),
             ("covariances", (k, d, d)),
         ):
-            found = np.array(getattr(self, name), dtype=np.float64)
-            if found.shape != shape or not np.isfinite(found).all():
+            numbers = np.array(getattr(self, name), dtype=np.float64)
+            if numbers.shape != shape or not np.isfinite(numbers).all():
                 raise ShapeError(
-                    f"{name} must be finite and of shape {shape}. Got shape {found.shape}."
+                    f"{name} must be finite and of shape {shape}. Got shape {numbers.shape}."
                 )
-            found.setflags(write=False)
-            object.__setattr__(self, name, found)
-        if not (self.weights >= 0).all() or not math.isclose(
-            float(self.weights.sum()), 1.0, abs_tol=1e-6
-        ):
+            numbers.setflags(write=False)
+            object.__setattr__(self, name, numbers)
+        total = float(self.weights.sum())
+        if (self.weights < 0).any() or not math.isclose(total, 1.0, abs_tol=1e-6):
             raise ParameterError("weights must not be negative and must sum to one.")
-        if (
-            k == 0
-            or d == 0
-            or len(set(self.classes)) != k
-            or len(set(self.columns)) != d
-        ):
+        if not (_are_distinct(self.classes) and _are_distinct(self.columns)):
             raise ParameterError(
                 "a mixture needs at least one class and one column, all of them distinct."
             )
@@ -234,48 +228,27 @@ class MixtureModel:
             raise FormatError(
                 f"{what} must be a file of at most {LARGEST_FILE >> 20} MiB"
             )
-        found = fields(parse_json(body, what), what, ("format", "version"))
-        if found["format"] != FORMAT:
-            raise FormatError(f"the file is not a {FORMAT!r} file")
-        if type(found["version"]) is not int or not 1 <= found["version"] <= VERSION:
-            raise FormatError(
-                f"a mixture model of version {VERSION} or earlier is needed. Got {found['version']!r}."
-            )
-        known = _FIELDS if found["version"] == 1 else (*_FIELDS, *_NEWER)
-        found = fields(found, what, known)
-        unknown = [name for name in found if name not in known]
-        if unknown:
-            raise FormatError(f"{what} has a field that nobody reads: {unknown[0]!r}")
-        classes = found["classes"]
-        columns = found["columns"]
-        note = found["certificate"]
-        if not isinstance(classes, list) or not all(
-            isinstance(name, str | int | float) for name in classes
-        ):
+        stated = _stated_fields(body, what)
+        classes = stated["classes"]
+        columns = stated["columns"]
+        note = stated["certificate"]
+        if not _are_names(classes, str | int | float):
             raise FormatError(f"{what} needs 'classes' as a list of text or numbers")
-        if not isinstance(columns, list) or not all(
-            isinstance(name, str) for name in columns
-        ):
+        if not _are_names(columns, str):
             raise FormatError(f"{what} needs 'columns' as a list of text")
-        label = found.get("label", "class")
-        log = found.get("log")
-        if (
-            not isinstance(label, str)
-            or isinstance(log, bool)
-            or not isinstance(log, int | float | None)
-        ):
+        label = stated.get("label", "class")
+        log = stated.get("log")
+        is_number = isinstance(log, int | float | None) and not isinstance(log, bool)
+        if not isinstance(label, str) or not is_number:
             raise FormatError(
                 f"{what} needs 'label' as text and 'log' as a number or null"
             )
         try:
             weights, means, covariances = (
-                _numbers(found[name], name)
+                _numbers(stated[name], name)
                 for name in ("weights", "means", "covariances")
             )
-            if note is None:
-                certificate = None
-            else:
-                certificate = Certificate.from_dict(note)
+            certificate = None if note is None else Certificate.from_dict(note)
             return cls(
                 weights,
                 means,
@@ -326,3 +299,32 @@ def _numbers(value: object, name: str) -> Floats:
             f"a mixture model needs {name!r} as nested lists of numbers of one length"
         )
     return found.astype(np.float64)
+
+
+def _are_distinct(names: Sequence[object]) -> bool:
+    """Whether there is at least one, and none twice."""
+    return 0 < len(names) == len(set(names))
+
+
+def _are_names(names: object, kind: Any) -> bool:
+    if not isinstance(names, list):
+        return False
+    return all(isinstance(name, kind) for name in names)
+
+
+def _stated_fields(body: str, what: str) -> dict[str, Any]:
+    """The fields of a model's file, all of which its version knows."""
+    stated = fields(parse_json(body, what), what, ("format", "version"))
+    version = stated["version"]
+    if stated["format"] != FORMAT:
+        raise FormatError(f"the file is not a {FORMAT!r} file")
+    if type(version) is not int or not 1 <= version <= VERSION:
+        raise FormatError(
+            f"a mixture model of version {VERSION} or earlier is needed. Got {version!r}."
+        )
+    known = _FIELDS if version == 1 else (*_FIELDS, *_NEWER)
+    stated = fields(stated, what, known)
+    for name in stated:
+        if name not in known:
+            raise FormatError(f"{what} has a field that nobody reads: {name!r}")
+    return dict(stated)

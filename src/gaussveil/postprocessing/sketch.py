@@ -191,6 +191,14 @@ class Sketch:
         """
         return self.ridge_regression(target, 0.0, predictors)
 
+    def _predictors(self, target: int, names: Sequence[str | int] | None) -> list[int]:
+        """Places of the columns that are named; of all but the target where none are."""
+        if names is None:
+            others = [place for place in range(len(self.columns)) if place != target]
+            if others:
+                return others
+        return [self._place(name) for name in names or ()]
+
     def ridge_regression(
         self,
         target: str | int,
@@ -203,20 +211,13 @@ class Sketch:
         Cov b = A^-1 [S_xx s^2 + c^2 bb'] A^-1 / r, where c = ridge - q penalty and s^2 = Var(y - x'b).
         """
         place = self._place(target)
-        if predictors is None:
-            chosen = [i for i in range(len(self.columns)) if i != place]
-        else:
-            chosen = []
-        chosen = chosen or [self._place(name) for name in predictors or ()]
+        chosen = self._predictors(place, predictors)
         if not chosen or place in chosen or len(set(chosen)) != len(chosen):
             raise ParameterError(
                 "predictors must be one or more distinct columns, without the target."
             )
         own = self.ridge / self.rate
-        if penalty is None:
-            weight = own
-        else:
-            weight = float(penalty)
+        weight = own if penalty is None else float(penalty)
         checks.real("penalty", weight, "[0, inf)")
         moment = self.second_moment
         inside = moment[np.ix_(chosen, chosen)]

@@ -92,6 +92,13 @@ def _ground_facts(certificate: Certificate) -> tuple[tuple[str, str], ...]:
     )
 
 
+def _is_short(values: Sequence[object]) -> bool:
+    """Whether a list is of few parts, and none of them is a list again."""
+    if len(values) > SHORT:
+        return False
+    return not any(isinstance(part, Sequence | Mapping) and part for part in values)
+
+
 def _shown(value: object) -> str:
     """A parameter as people read it: of what is long or nested, how much there is of it."""
     if isinstance(value, Mapping):
@@ -100,14 +107,9 @@ def _shown(value: object) -> str:
             for name, part in value.items()
         )
     if isinstance(value, Sequence) and not isinstance(value, str):
-        short = len(value) <= SHORT and not any(
-            isinstance(part, Sequence | Mapping) and part for part in value
-        )
-        text = all(isinstance(part, str) for part in value)
-        many = f"{len(value)} entries, in the certificate's file"
-        if short or text:
-            return ", ".join(_shown(part) for part in value) or "none"
-        return many
+        if _is_short(value) or all(isinstance(part, str) for part in value):
+            return ", ".join(map(_shown, value)) or "none"
+        return f"{len(value)} entries, in the certificate's file"
     if isinstance(value, float):
         return f"{value:.6g}"
     return str(value)

@@ -123,17 +123,13 @@ def _read_csv(path: Path) -> Numbers:
         raise FormatError(f"{path}: holds no numbers")
     # A header is copied to the output, so nothing that might be a damaged number counts as one.
     first = [cell.strip() for cell in rows[0][1]]
-    if all(COLUMN_NAME.fullmatch(cell) for cell in first):
+    header = None
+    if all(map(COLUMN_NAME.fullmatch, first)):
         header = tuple(first)
-    else:
-        header = None
-    if header is None:
-        body = rows
-    else:
-        body = rows[1:]
+        rows = rows[1:]
     width = len(first)
     values = []
-    for line, row in body:
+    for line, row in rows:
         try:
             values.append(line_of_numbers(path, line, row, width, form.decimal))
         except FormatError as error:

@@ -111,14 +111,12 @@ def _read_npz(path: Path) -> Mapping[str, object]:
 def _read_csv(path: Path) -> Mapping[str, object]:
     try:
         with path.open(encoding="utf-8", newline="") as stream:
-            rows = [
-                [cell.strip() for cell in row]
-                for row in csv.reader(stream)
-                if any(cell.strip() for cell in row)
-            ]
+            cells = [[cell.strip() for cell in row] for row in csv.reader(stream)]
+            rows = list(filter(any, cells))
     except (UnicodeDecodeError, csv.Error) as error:
         raise FormatError(f"{path}: not a CSV table ({error})") from None
-    header, body = (rows[0], rows[1:]) if rows else ([], [])
+    header = rows[0] if rows else []
+    body = rows[1:]
     if header == list(REDUCED):
         numbers = [
             line_of_numbers(path, line, row, len(header))
@@ -128,11 +126,8 @@ def _read_csv(path: Path) -> Mapping[str, object]:
             name: [row[index] for row in numbers] for index, name in enumerate(REDUCED)
         }
     dimension = len(header) - 2
-    if dimension >= 1 and header == [
-        "distribution",
-        "mean",
-        *(f"cov_{i + 1}" for i in range(dimension)),
-    ]:
+    covariances = [f"cov_{place + 1}" for place in range(dimension)]
+    if covariances and header == ["distribution", "mean", *covariances]:
         return _csv_matrices(path, body, dimension)
     raise FormatError(
         f"{path}: the first line must be {','.join(REDUCED)} or distribution,mean,cov_1,...,cov_d. "

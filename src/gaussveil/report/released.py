@@ -11,7 +11,7 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -128,26 +128,30 @@ def table_near(certificate: Path) -> Path | None:
     return None
 
 
+def _check_package(
+    inside: Sequence[zipfile.ZipInfo], notes: Sequence[zipfile.ZipInfo]
+) -> None:
+    """Refuse a package without its one certificate, with a file twice, or with one that is too large."""
+    if len(notes) != 1:
+        raise FormatError(
+            f"the package must hold one {NOTE}. Got {len(notes)}: unpack it, name one"
+        )
+    if notes[0].file_size > LARGEST_NOTE:
+        raise FormatError(
+            f"the package's certificate must have at most {LARGEST_NOTE >> 20} MiB"
+        )
+    names = {file.filename for file in inside}
+    if len(names) < len(inside) or any(file.file_size > LARGEST for file in inside):
+        raise FormatError("the package holds a file twice, or one that is too large")
+
+
 def unpacked(path: Path) -> tuple[str, dict[str, bytes], list[str]]:
     """The certificate of a package, its tables by name, and the names of what is neither."""
     try:
         with zipfile.ZipFile(path) as parcel:
             inside = [one for one in parcel.infolist() if not one.is_dir()]
             notes = [one for one in inside if Path(one.filename).name.endswith(NOTE)]
-            if len(notes) != 1:
-                raise FormatError(
-                    f"the package must hold one {NOTE}. Got {len(notes)}: unpack it, name one"
-                )
-            if notes[0].file_size > LARGEST_NOTE:
-                raise FormatError(
-                    f"the package's certificate must have at most {LARGEST_NOTE >> 20} MiB"
-                )
-            if any(one.file_size > LARGEST for one in inside) or len(
-                {one.filename for one in inside}
-            ) < len(inside):
-                raise FormatError(
-                    "the package holds a file twice, or one that is too large"
-                )
+            _check_package(inside, notes)
             tables = [
                 one
                 for one in inside

@@ -64,6 +64,15 @@ def table_report(answers: Any, certificate: Certificate) -> Report:
     return replace(page, sections=[*sections, numbers, *page.sections])
 
 
+def _groups(answers: Any, keys: list[str]) -> tuple[Any, list[tuple[str, ...]]]:
+    """The rows of groups, without those of totals, and what each group is called, key by key."""
+    if not keys:
+        return answers.slice(0, 1), [("all",)]
+    rows = answers.filter(answers.column(keys[0]).is_valid())
+    named = rows.select(keys).to_pylist()
+    return rows, [tuple(str(row[key]) for key in keys) for row in named]
+
+
 def answer_figure(
     answers: Any, keys: list[str], name: str, title: str | None = None
 ) -> Figure:
@@ -71,21 +80,11 @@ def answer_figure(
 
     Where there are several keys and few values of all but the first, these have a line each.
     """
-    if keys:
-        known = answers.filter(answers.column(keys[0]).is_valid())
-    else:
-        known = answers.slice(0, 1)
+    shown_rows, groups = _groups(answers, keys)
     ends = [
-        np.asarray(known.column(name + end), dtype=float)
+        np.asarray(shown_rows.column(name + end), dtype=float)
         for end in ("", "_low", "_high")
     ]
-    if keys:
-        groups = [
-            tuple(str(row[key]) for key in keys)
-            for row in known.select(keys).to_pylist()
-        ]
-    else:
-        groups = [("all",)]
     series = [group[1:] for group in groups]
     if len(set(series)) > len(SERIES):
         series = [()] * len(groups)
@@ -95,21 +94,16 @@ def answer_figure(
     with drawing(7.2, 3.2) as (figure, axes):
         for color, one in zip(SERIES, dict.fromkeys(series)):
             chosen = [k for k, other in enumerate(series) if other == one]
-            x, (value, low, high) = place[chosen], (end[chosen] for end in ends)
+            value, low, high = (end[chosen] for end in ends)
+            style = {"color": color, "label": ", ".join(one)}
             if len(labels) > 8:
-                axes.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
-                axes.plot(x, value, color=color, label=", ".join(one))
+                axes.fill_between(
+                    place[chosen], low, high, color=color, alpha=0.18, linewidth=0
+                )
+                axes.plot(place[chosen], value, **style)
             else:
                 errors = [np.maximum(value - low, 0.0), np.maximum(high - value, 0.0)]
-                axes.errorbar(
-                    x,
-                    value,
-                    errors,
-                    color=color,
-                    fmt="o",
-                    capsize=4,
-                    label=", ".join(one),
-                )
+                axes.errorbar(place[chosen], value, errors, fmt="o", capsize=4, **style)
         shown = np.arange(len(labels))[:: max(len(labels) // 12, 1)]
         axes.set_xticks(shown, [labels[k] for k in shown])
         axes.set_xlabel(keys[0] if any(series) else ", ".join(keys))

@@ -26,30 +26,32 @@ from gaussveil.errors import SchemaError, ShapeError
 def accepted(data: Any) -> pa.Table | NDArray[Any]:
     """An Arrow table or an array of numbers with rows and columns; refuses what is neither."""
     if isinstance(data, pa.Table):
-        if any(_bare_type(kind) != kind for kind in data.schema.types):
-            return _stored(data)
-        return data
+        return _bare_table(data)
     if hasattr(data, "__arrow_c_stream__"):
-        try:
-            table = pa.table(data)
-            index = (table.schema.pandas_metadata or {}).get(
-                "index_columns", []
-            )  # a pandas index is not a column
-            return _told(
-                _stored(
-                    table.drop_columns(
-                        [name for name in index if isinstance(name, str)]
-                    )
-                ),
-                data,
-            )
-        except (
-            pa.ArrowException,
-            TypeError,
-            ValueError,
-            OverflowError,
-        ):  # their words may quote a value
-            return _told(_frame_by_columns(data), data)
+        return _told(_of_frame(data), data)
+    return _of_array(data)
+
+
+def _bare_table(table: pa.Table) -> pa.Table:
+    if any(_bare_type(kind) != kind for kind in table.schema.types):
+        return _stored(table)
+    return table
+
+
+def _of_frame(data: Any) -> pa.Table:
+    try:
+        table = pa.table(data)
+        metadata = table.schema.pandas_metadata or {}
+        # a pandas index is not a column
+        index = [
+            name for name in metadata.get("index_columns", []) if isinstance(name, str)
+        ]
+        return _stored(table.drop_columns(index))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return _frame_by_columns(data)  # their words may quote a value
+
+
+def _of_array(data: Any) -> NDArray[Any]:
     array = uncoerced(data)
     if array.dtype == object:
         if is_ragged(array):

@@ -139,19 +139,15 @@ class MemorySource(Source):
         everything = places == list(range(self._data.shape[1]))
         for start in range(0, len(self._data), reader.block_rows):
             here = slice(start, start + reader.block_rows)
-            if everything:
-                rows = self._data[here]
-            else:
-                rows = self._data[here][:, places]
-            if self._label is None:
-                labels = None
-            else:
+            rows = self._data[here]
+            if not everything:
+                rows = rows[:, places]
+            labels = None
+            if self._label is not None:
                 labels = self._label.slice(here.start, here.stop - here.start)
             if kept is not None:
                 rows = rows[kept[here]]
-                if labels is None:
-                    labels = None
-                else:
+                if labels is not None:
                     labels = labels.filter(pa.array(kept[here]))
             # Groups are gathered from the block, so only a block without groups is overwritten and must be a copy.
             own = np.array if reader.group is None else np.asarray

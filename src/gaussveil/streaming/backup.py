@@ -203,13 +203,10 @@ def _read(archive: Path) -> tuple[Backup, dict[str, bytes]]:
     try:
         with tarfile.open(archive, mode="r:") as opened:
             for entry in opened:
-                if entry.isfile() and entry.size <= LARGEST_MEMBER:
-                    content = opened.extractfile(entry)
-                else:
-                    content = None
-                if content is None or not _plain(entry.name):
+                content = _content(opened, entry)
+                if content is None:
                     raise FormatError(f"{archive}: not a backup of ours")
-                files[entry.name] = content.read()
+                files[entry.name] = content
         manifest = json.loads(files.pop("manifest.json"))
         if manifest.pop("format") != FORMAT or manifest.pop("version") != VERSION:
             raise FormatError(f"{archive}: not a backup of version {VERSION}")
@@ -224,6 +221,14 @@ def _read(archive: Path) -> tuple[Backup, dict[str, bytes]]:
     if sums != backup.sums:
         raise FormatError(f"{archive}: is damaged: the sums of its files are others")
     return backup, files
+
+
+def _content(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes | None:
+    """What stands in a plain file of a size that a backup's has; None of anything else."""
+    if not entry.isfile() or entry.size > LARGEST_MEMBER or not _plain(entry.name):
+        return None
+    content = archive.extractfile(entry)
+    return None if content is None else content.read()
 
 
 def _plain(name: str) -> bool:

@@ -63,20 +63,22 @@ def check_files(folder: str, kind: str, options: Mapping[str, str]) -> None:
     if kind == "parquet":
         for file in files:
             _check_parquet(file)
-    elif OTHER_TEXT.isdisjoint(asked) and kind == "csv":
-        separator = (asked.get("sep") or asked.get("delimiter") or ",").replace(
-            "\\t", "\t"
-        )
+    elif not OTHER_TEXT.isdisjoint(asked):
+        return
+    elif kind == "csv":
+        separator = asked.get("sep") or asked.get("delimiter") or ","
         for file in files:
-            for line in _lines(file, 1):
-                if not _is_header(
-                    line.decode(errors="replace").strip().split(separator)
-                ):
-                    raise SourceError(
-                        f"{file}: must begin with a line that names meter, seq, kw, in this order"
-                    )
-    elif OTHER_TEXT.isdisjoint(asked):
+            _check_csv(file, separator.replace("\\t", "\t"))
+    else:
         _check_json(files)
+
+
+def _check_csv(file: str, separator: str) -> None:
+    for line in _lines(file, 1):
+        if not _is_header(line.decode(errors="replace").strip().split(separator)):
+            raise SourceError(
+                f"{file}: must begin with a line that names meter, seq, kw, in this order"
+            )
 
 
 def _check_parquet(file: str) -> None:

@@ -170,6 +170,16 @@ class KafkaGateway(BrokerGateway):
             self._close()
         return self._lost is None
 
+    def _message(self, key: bytes | None, value: bytes) -> Message | None:
+        """What a record says; None of one that is refused."""
+        if key is None:
+            message = decode_line(value)
+        else:
+            message = decode(str(key, errors="replace"), value)
+        if message is None:
+            self.gateway.refuse("size" if len(value) > LARGEST_PAYLOAD else "payload")
+        return message
+
     def _answer(self, arrived: Sequence[Any]) -> None:
         """Answer what has arrived, in one durable group; commit its offsets when the brokers have the answers."""
         known: list[tuple[bytes, Message]] = []
@@ -178,15 +188,8 @@ class KafkaGateway(BrokerGateway):
             offsets[one.partition()] = one.offset() + 1
             key = one.key()
             value = one.value() or b""
-            if key is None:
-                message = decode_line(value)
-            else:
-                message = decode(str(key, errors="replace"), value)
-            if message is None:
-                self.gateway.refuse(
-                    "size" if len(value) > LARGEST_PAYLOAD else "payload"
-                )
-            else:
+            message = self._message(key, value)
+            if message is not None:
                 known.append((value, message))
         answers = self.gateway.answer([message for _, message in known])
         for (value, _), answer in zip(known, answers):

@@ -130,27 +130,30 @@ class MqttGateway(BrokerGateway):
             group = [
                 self._received.popleft() for _ in range(min(GROUP, len(self._received)))
             ]
-            known: list[tuple[_Received, Message]] = []
+            readable: list[_Received] = []
+            messages: list[Message] = []
             for received in group:
-                if received.payload is None:
-                    message = None
-                else:
-                    message = decode(received.meter, received.payload)
-                if message is None:
-                    self.gateway.refuse(
-                        "size" if received.payload is None else "payload"
-                    )
-                else:
-                    known.append((received, message))
-            for (received, _), answer in zip(
-                known, self.gateway.answer([message for _, message in known])
-            ):
+                message = self._message(received)
+                if message is not None:
+                    readable.append(received)
+                    messages.append(message)
+            for received, answer in zip(readable, self.gateway.answer(messages)):
                 self._prepare(received, answer)
             self._unfinished.extend(group)
             self._finish_delivered()
         while self._outbox and self._client.in_flight < MOST_IN_FLIGHT:
             topic, payload, received = self._outbox.popleft()
             self._owed[self._client.publish(topic, payload)] = received
+
+    def _message(self, received: _Received) -> Message | None:
+        """What a payload says; None of one that is refused."""
+        if received.payload is None:
+            self.gateway.refuse("size")
+            return None
+        message = decode(received.meter, received.payload)
+        if message is None:
+            self.gateway.refuse("payload")
+        return message
 
     def _prepare(self, received: _Received, answer: Answer) -> None:
         batch = received.payload is not None and is_batch(received.payload)

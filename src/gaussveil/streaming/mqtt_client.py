@@ -18,9 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from gaussveil.errors import ParameterError, SourceError
+from gaussveil.streaming.mqtt_packets import (
+    PUBLISH,
+    Arrived,
+    mqtt_text,
+    packet_of,
+    publication,
+    remaining_length,
+)
 
 CONNACK = 0x20
-PUBLISH = 0x30
 PUBACK = 0x40
 SUBACK = 0x90
 PINGRESP = 0xD0
@@ -35,7 +42,6 @@ REFUSALS = {
     4: "bad user name or password",
     5: "not authorised",
 }
-NO_PACKET = "the broker sent what is no MQTT packet."
 NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -88,15 +94,6 @@ class Broker:
         return context
 
 
-@dataclass(frozen=True, slots=True)
-class Arrived:
-    """A publication; `payload` is None where it was too large to be held. `number` is 0 at QoS 0."""
-
-    topic: bytes
-    payload: bytes | None = field(repr=False)
-    number: int
-
-
 class MqttClient:
     """One connection at a time to a broker; the session outlives it."""
 
@@ -146,9 +143,9 @@ class MqttClient:
     def subscribe(self, topics: Mapping[str, int]) -> None:
         """Ask for topics at their QoS; a refusal is raised by `read`."""
         body = b"".join(
-            _text(topic) + bytes([quality]) for topic, quality in topics.items()
+            mqtt_text(topic) + bytes([quality]) for topic, quality in topics.items()
         )
-        self._unsent += _packet(0x82, self._next_number().to_bytes(2, "big") + body)
+        self._unsent += packet_of(0x82, self._next_number().to_bytes(2, "big") + body)
 
     def publish(self, topic: bytes, payload: bytes, *, retain: bool = False) -> int:
         """Queue a publication at QoS 1; its number, which `confirmed` is called with, among others."""
@@ -156,7 +153,7 @@ class MqttClient:
         body = (
             len(topic).to_bytes(2, "big") + topic + number.to_bytes(2, "big") + payload
         )
-        packet = _packet(0x33 if retain else 0x32, body)
+        packet = packet_of(0x33 if retain else 0x32, body)
         self._in_flight[number] = packet
         self._unsent += packet
         return number
@@ -248,22 +245,35 @@ class MqttClient:
     def _greeted(self, connection: Any) -> bool:
         """Section 3.1 and 3.2: CONNECT with a lasting session, CONNACK."""
         broker = self.broker
-        flags = (0x80 if broker.user is not None else 0) | (
-            0x40 if broker.password is not None else 0
-        )
-        body = (
-            b"\x00\x04MQTT\x04"
-            + bytes([flags])
-            + KEEP_ALIVE.to_bytes(2, "big")
-            + _text(broker.client)
-        )
-        for text in (broker.user, broker.password):
-            body += b"" if text is None else _text(text)
         where = f"the broker {broker.host}:{broker.port}"
+        answer = self._first_answer(connection, _greeting(broker), where)
+        if not answer:
+            hint = "does the port expect TLS?"
+            if broker.encrypted:
+                hint = "does it ask for a client certificate?"
+            raise SourceError(
+                f"{where} closed the connection without an answer: {hint}"
+            )
+        if len(answer) < 4 or answer[:2] != bytes([CONNACK, 2]):
+            hint = "" if broker.encrypted else " or the port expects TLS"
+            raise SourceError(
+                f"{where} does not answer as an MQTT broker: it is none{hint}."
+            )
+        if answer[3]:
+            raise ParameterError(
+                f"{where} refused the connection: {REFUSALS.get(answer[3], answer[3])}"
+            )
+        return bool(answer[2] & 1)
+
+    def _first_answer(self, connection: Any, greeting: bytes, where: str) -> bytes:
+        """Four bytes, or fewer where the connection was closed."""
         answer = b""
         try:
-            connection.sendall(_packet(0x10, body))
-            while len(answer) < 4 and (part := connection.recv(4 - len(answer))):
+            connection.sendall(greeting)
+            while len(answer) < 4:
+                part = connection.recv(4 - len(answer))
+                if not part:
+                    break
                 answer += part
         except TimeoutError:
             raise SourceError(
@@ -274,28 +284,8 @@ class MqttClient:
                 f"{where} ended TLS: {error.reason}; does it ask for a client certificate?"
             ) from None
         except OSError:
-            pass  # closed: told below
-        if not answer:
-            if broker.encrypted:
-                hint = "does it ask for a client certificate?"
-            else:
-                hint = "does the port expect TLS?"
-            raise SourceError(
-                f"{where} closed the connection without an answer: {hint}"
-            )
-        if len(answer) < 4 or answer[:2] != bytes([CONNACK, 2]):
-            if broker.encrypted:
-                hint = ""
-            else:
-                hint = " or the port expects TLS"
-            raise SourceError(
-                f"{where} does not answer as an MQTT broker: it is none{hint}."
-            )
-        if answer[3]:
-            raise ParameterError(
-                f"{where} refused the connection: {REFUSALS.get(answer[3], answer[3])}"
-            )
-        return bool(answer[2] & 1)
+            pass  # closed, which is told by whoever asked
+        return answer
 
     def _taken_apart(self) -> list[Arrived]:
         """Packets out of what has arrived; what is not whole stays."""
@@ -312,7 +302,7 @@ class MqttClient:
             start = position + 2
             length = data[position + 1]
             if length & 0x80:
-                size = _remaining_length(data, position + 1)
+                size = remaining_length(data, position + 1)
                 if size is None:
                     break
                 start, length = size
@@ -323,7 +313,7 @@ class MqttClient:
                     if end - start < LARGEST_PACKET:
                         break  # its topic may not be there yet
                     found.append(
-                        _publication(data, kind, start, start + length, held=False)
+                        publication(data, kind, start, start + length, held=False)
                     )
                     self._skip = start + length - end
                     position = end
@@ -331,7 +321,7 @@ class MqttClient:
             stop = start + length
             if kind & 0xF0 == PUBLISH:
                 found.append(
-                    _publication(data, kind, start, stop, held=length <= LARGEST_PACKET)
+                    publication(data, kind, start, stop, held=length <= LARGEST_PACKET)
                 )
             elif kind == PUBACK:
                 number = int.from_bytes(data[start:stop], "big")
@@ -356,44 +346,13 @@ class MqttClient:
                 return self._number
 
 
-def _publication(
-    data: bytearray, kind: int, start: int, stop: int, *, held: bool
-) -> Arrived:
-    """Section 3.3."""
-    after = start + 2 + int.from_bytes(data[start : start + 2], "big")
-    if after + (2 if kind & 6 else 0) > stop:
-        raise SourceError(NO_PACKET)
-    topic = bytes(data[start + 2 : after])
-    number = 0
-    if kind & 6:
-        number = data[after] << 8 | data[after + 1]
-        after += 2
-    return Arrived(topic, bytes(data[after:stop]) if held else None, number)
-
-
-def _remaining_length(data: bytearray, position: int) -> tuple[int, int] | None:
-    """Section 2.2.3: where the rest begins and how long it is; None if that is not there yet."""
-    length = 0
-    for place in range(4):
-        if position + place >= len(data):
-            return None
-        byte = data[position + place]
-        length |= (byte & 0x7F) << 7 * place
-        if not byte & 0x80:
-            return position + place + 1, length
-    raise SourceError(NO_PACKET)
-
-
-def _packet(kind: int, body: bytes) -> bytes:
-    length = len(body)
-    head = bytearray([kind])
-    while length > 127:
-        head.append(length & 0x7F | 0x80)
-        length >>= 7
-    head.append(length)
-    return bytes(head) + body
-
-
-def _text(text: str) -> bytes:
-    encoded = text.encode()
-    return len(encoded).to_bytes(2, "big") + encoded
+def _greeting(broker: Broker) -> bytes:
+    """CONNECT with a lasting session."""
+    flags = 0
+    texts = [broker.client]
+    for flag, text in ((0x80, broker.user), (0x40, broker.password)):
+        if text is not None:
+            flags |= flag
+            texts.append(text)
+    head = b"\x00\x04MQTT\x04" + bytes([flags]) + KEEP_ALIVE.to_bytes(2, "big")
+    return packet_of(0x10, head + b"".join(map(mqtt_text, texts)))

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from gaussveil.streaming.gateway import Answer
+
 COLUMNS = (
     "meter string, seq bigint, kw double, register string, samples bigint, kwh double"
 )
@@ -173,19 +175,7 @@ class SparkStream:
         started = [
             status.getPath().getName() for status in files.globStatus(path) or ()
         ]
-        if reset_from is None and bool(started) != key_path.exists():
-            if not started:
-                gone = "checkpoint"
-            else:
-                gone = "key"
-            raise AssumptionError(
-                f"these meters were started before, but their {gone} is gone. Reset from a sequence number that was "
-                "never answered, on a new checkpoint: filters and noise then start anew together."
-            )
-        if reset_from is not None and started:
-            raise ParameterError(
-                "a reset needs a new checkpoint: the old one holds the state that shall be forgotten."
-            )
+        _check_start(bool(started), key_path.exists(), reset_from)
         if reset_from is not None or not started:
             _write_key(key_path, digest, reset_from or 0, bundles)
         secret, first_sequence, bundles = _read_key(key_path, digest)
@@ -196,9 +186,8 @@ class SparkStream:
             )
         if not started:
             if "://" not in self.checkpoint:
-                Path(self.checkpoint).mkdir(
-                    mode=0o700, parents=True, exist_ok=True
-                )  # it will hold readings and noise
+                # it will hold readings and noise
+                Path(self.checkpoint).mkdir(mode=0o700, parents=True, exist_ok=True)
             files, path = self._place(mark)
             files.createNewFile(path)
         return secret, first_sequence, bundles
@@ -208,6 +197,21 @@ class SparkStream:
         context: Any = self.session.sparkContext
         path = context._jvm.org.apache.hadoop.fs.Path(f"{self.checkpoint}/{name}")
         return path.getFileSystem(context._jsc.hadoopConfiguration()), path
+
+
+def _check_start(started: bool, has_key: bool, reset_from: int | None) -> None:
+    """Refuse a checkpoint without its key, a key without its checkpoint, and a reset on an old checkpoint."""
+    if reset_from is not None:
+        if started:
+            raise ParameterError(
+                "a reset needs a new checkpoint: the old one holds the state that shall be forgotten."
+            )
+    elif started != has_key:
+        gone = "key" if started else "checkpoint"
+        raise AssumptionError(
+            f"these meters were started before, but their {gone} is gone. Reset from a sequence number that was "
+            "never answered, on a new checkpoint: filters and noise then start anew together."
+        )
 
 
 def _micro_batch(
@@ -221,55 +225,50 @@ def _micro_batch(
     """All new readings of the meters under one key: state in, state and private rows out."""
     import pandas as pd
 
-    readings: dict[str, list[Reading]] = {}
-    for frame in frames:
-        if "payload" in frame:
-            for name, payload in zip(
-                frame["meter"].tolist(), frame["payload"].tolist()
-            ):
-                readings.setdefault(name, []).extend(readings_of(name, [payload]))
-        else:
-            for name, sequence, value in zip(
-                *(frame[column].tolist() for column in ("meter", "seq", "kw"))
-            ):
-                readings.setdefault(name, []).append(
-                    (sequence, math.nan if value is None else value)
-                )
+    readings = _new_readings(frames)
     rows: list[tuple[Any, ...]] = []
     if not meters.keys().isdisjoint(readings):
-        if state.exists:
-            stored = bytes(state.get[0])
-        else:
-            stored = None
+        stored = bytes(state.get[0]) if state.exists else None
         kept, answers = answer_bundle(meters, secret, first_sequence, stored, readings)
         state.update((kept,))
+        rows_of = _payload_rows if payloads else _plain_rows
         for name, answer in answers:
-            for first, values in answer.runs:
-                if payloads:
-                    rows += [
-                        (name, payload) for payload in encode_readings(first, values)
-                    ]
-                else:
-                    rows += [
-                        (name, first + k, value, None, None, None)
-                        for k, value in enumerate(values.tolist())
-                    ]
-            for energy in answer.energies:
-                whole = (
-                    name,
-                    energy.first,
-                    None,
-                    energy.name,
-                    energy.samples,
-                    energy.kwh,
-                )
-                rows.append((name, encode_energy(energy)) if payloads else whole)
-    if payloads:
-        form = PAYLOADS
-    else:
-        form = COLUMNS
+            rows += rows_of(name, answer)
+    form = PAYLOADS if payloads else COLUMNS
     columns = [part.split()[0] for part in form.split(", ")]
     return pd.DataFrame(rows, columns=columns, dtype=object)
+
+
+def _new_readings(frames: Iterator[Any]) -> dict[str, list[Reading]]:
+    readings: dict[str, list[Reading]] = {}
+    for frame in frames:
+        names = frame["meter"].tolist()
+        if "payload" in frame:
+            for name, payload in zip(names, frame["payload"].tolist()):
+                readings.setdefault(name, []).extend(readings_of(name, [payload]))
+            continue
+        for name, sequence, value in zip(
+            names, frame["seq"].tolist(), frame["kw"].tolist()
+        ):
+            kw = math.nan if value is None else value
+            readings.setdefault(name, []).append((sequence, kw))
+    return readings
+
+
+def _payload_rows(name: str, answer: Answer) -> Iterator[tuple[Any, ...]]:
+    for first, values in answer.runs:
+        for payload in encode_readings(first, values):
+            yield name, payload
+    for energy in answer.energies:
+        yield name, encode_energy(energy)
+
+
+def _plain_rows(name: str, answer: Answer) -> Iterator[tuple[Any, ...]]:
+    for first, values in answer.runs:
+        for place, value in enumerate(values.tolist()):
+            yield name, first + place, value, None, None, None
+    for energy in answer.energies:
+        yield name, energy.first, None, energy.name, energy.samples, energy.kwh
 
 
 def _write_key(path: Path, digest: str, first_sequence: int, bundles: int) -> None:

@@ -223,12 +223,10 @@ class StreamState(StreamMemory):
                 _forget(self.arrays, row, begin)
         self.identity = stored.identity
         self.generation = stored.generation
-        served = set(now)
-        self.retired = {
-            whose: end
-            for whose, end in {**stored.retired, **ends}.items()
-            if whose not in served
-        }
+        kept = {**stored.retired, **ends}
+        for whose in now:
+            kept.pop(whose, None)
+        self.retired = kept
         return now == stored.meters
 
     def _continue_log(self, length: int) -> None:

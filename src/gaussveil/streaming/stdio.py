@@ -14,8 +14,13 @@ import select
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from gaussveil.streaming.gateway import Answer, MessageGateway
-from gaussveil.streaming.messages import LARGEST_TEXT, decode_line, encode_answer, fault
+from gaussveil.streaming.gateway import Answer, Message, MessageGateway
+from gaussveil.streaming.messages import (
+    LARGEST_TEXT,
+    decode_line,
+    encode_answer,
+    fault,
+)
 from gaussveil.streaming.monitor import LOGGER
 
 GROUP_BYTES = 1 << 16
@@ -46,9 +51,7 @@ def serve_lines(
                 gateway.refuse("payload")
             else:
                 messages.append(message)
-            if message is None or (
-                gateway.missing == "refuse" and math.isnan(message.values[0])
-            ):
+            if _is_refused(message, gateway):
                 told += 1
                 if told <= TOLD:
                     LOGGER.warning("line %d is refused: %s", number, fault(line))
@@ -59,6 +62,12 @@ def serve_lines(
         target.flush()
         if keep is not None:
             gateway.forget_before(keep)
+
+
+def _is_refused(message: Message | None, gateway: MessageGateway) -> bool:
+    if message is None:
+        return True
+    return gateway.missing == "refuse" and math.isnan(message.values[0])
 
 
 def _lines(answer: Answer) -> Iterator[bytes]:

@@ -33,6 +33,7 @@ from gaussveil.timeseries.tables import (
     to_float,
     to_minutes,
 )
+from gaussveil.typing import Floats, Integers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -228,13 +229,9 @@ def read_readings(
     columns = columns_of(table)
     notes = form_notes(table)
     time_zone = time_zone or notes.time_zone
-    if layout == "auto":
-        if household in columns:
-            layout = "long"
-        else:
-            layout = "wide"
+    is_long = layout == "long" or (layout == "auto" and household in columns)
     minutes, aware = to_minutes(columns, time)
-    if layout == "wide":
+    if not is_long:
         names, homes, rows, values, labels = _melt(columns, time)
     else:
         if household not in columns:
@@ -248,10 +245,7 @@ def read_readings(
     repeated = np.zeros(minutes.size, dtype=bool)
     if time_zone is not None:
         minutes, repeated = to_wall_clock(minutes, aware, time_zone, column=time)
-    if step_minutes is not None:
-        step = step_minutes
-    else:
-        step = infer_step(minutes, time)
+    step = infer_step(minutes, time) if step_minutes is None else step_minutes
     if step < 1 or MINUTES_PER_DAY % step:
         raise SchemaError(
             f"column '{time}': the step of {step} minutes does not divide a day; give step_minutes"
@@ -259,10 +253,7 @@ def read_readings(
     refuse(
         (values < 0) | np.isinf(values), rows, labels, "must be finite and not negative"
     )
-    if zeros == "refuse":
-        refuse(values == 0, rows, labels, "is exactly 0 and zeros='refuse'")
-    if zeros == "missing":
-        values = np.where(values == 0, np.nan, values)
+    values = _without_zeros(values, zeros, rows, labels)
     start = int(minutes.min())
     refuse(
         (minutes - start) % step != 0,
@@ -298,7 +289,7 @@ def read_readings(
         max_gap,
         7 * MINUTES_PER_DAY // step,
         lost,
-        power if layout == "long" else "",
+        power if is_long else "",
         names,
     )
     return Readings(filled, names, np.datetime64(start, "m"), step, notes.found)
@@ -322,3 +313,12 @@ def _melt(
     homes = np.repeat(np.arange(len(names)), size)
     labels = np.repeat(np.array(names, dtype=object), size)
     return names, homes, np.tile(np.arange(size), len(names)), values, labels
+
+
+def _without_zeros(values: Floats, zeros: Zeros, rows: Integers, labels: Any) -> Floats:
+    """Readings of exactly 0 as they are, as missing ones, or refused."""
+    if zeros == "keep":
+        return values
+    if zeros == "refuse":
+        refuse(values == 0, rows, labels, "is exactly 0 and zeros='refuse'")
+    return np.where(values == 0, np.nan, values)

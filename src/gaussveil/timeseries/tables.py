@@ -15,15 +15,19 @@ from gaussveil.errors import SchemaError
 Columns = dict[str, Any]
 
 
+def _fields_of(table: np.ndarray[Any, Any]) -> dict[str, Any]:
+    if table.dtype.names is None:
+        raise SchemaError(
+            "a NumPy table must be a structured array with named columns; for a plain matrix of kW build "
+            f"Readings(values, households, start, step_minutes). Got shape {table.shape}."
+        )
+    return {name: np.ascontiguousarray(table[name]) for name in table.dtype.names}
+
+
 def columns_of(table: Any) -> Columns:
     """Named Arrow columns; a pandas index of times becomes the column that it names (or `time`)."""
     if isinstance(table, np.ndarray):
-        if table.dtype.names is None:
-            raise SchemaError(
-                "a NumPy table must be a structured array with named columns; for a plain matrix of kW build "
-                f"Readings(values, households, start, step_minutes). Got shape {table.shape}."
-            )
-        table = {name: np.ascontiguousarray(table[name]) for name in table.dtype.names}
+        table = _fields_of(table)
     if isinstance(table, dict):
         table = {name: _array(name, column) for name, column in table.items()}
     if isinstance(table, pa.Table):

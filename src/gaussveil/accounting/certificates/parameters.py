@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import TypeGuard
 
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.certificates.certificate import Certificate
@@ -99,6 +100,14 @@ def _owners_word(certificate: Certificate) -> str:
     )
 
 
+def _is_stated(known: Mapping[str, object], charged: Fraction) -> bool:
+    """Whether the stated mean shift, if there is one, is the charged one."""
+    if "mean_shift" not in known:
+        return True
+    apart = abs(_number(known, "mean_shift") ** 2 - charged)
+    return apart <= 5 * _ROUNDING * charged
+
+
 def _check_noise(certificate: Certificate, found: Basis) -> None:
     """(D + rounding)^2 / (variance - 4 g^2) <= squared mean shift, in the noise's narrowest direction.
 
@@ -112,10 +121,7 @@ def _check_noise(certificate: Certificate, found: Basis) -> None:
         )
         return
     charged = Fraction(float(energy))
-    if (
-        "mean_shift" in known
-        and abs(_number(known, "mean_shift") ** 2 - charged) > 5 * _ROUNDING * charged
-    ):
+    if not _is_stated(known, charged):
         found.problems.append(
             f"the stated mean_shift {known['mean_shift']} is not the charged one"
         )
@@ -160,22 +166,16 @@ class _Noise:
         lattice = _LATTICE_VARIANCE * grid**2
         if not isinstance(rows, list):
             return cls([[_number(known, "noise_covariance")]], squared, lattice)
-        entries = [
-            value
-            for row in rows
-            if isinstance(row, list) and len(row) == len(rows)
-            for value in row
-        ]
-        numbers = [
-            value
-            for value in entries
-            if isinstance(value, int | float) and not isinstance(value, bool)
-        ]
+        entries: list[object] = []
+        for row in rows:
+            if isinstance(row, list) and len(row) == len(rows):
+                entries += row
+        numbers = [value for value in entries if _is_number(value)]
         if not rows or len(numbers) != len(rows) ** 2 or coordinates % len(rows):
             raise FormatError(
                 "the parameter 'noise_covariance' must be a number or a square matrix that fits 'shape'"
             )
-        if not all(math.isfinite(value) for value in numbers):
+        if not all(map(math.isfinite, numbers)):
             raise FormatError("the parameter 'noise_covariance' must be finite")
         return cls(
             [[Fraction(value) for value in row] for row in rows], squared, lattice
@@ -259,3 +259,7 @@ def _coordinates(known: Mapping[str, object]) -> int:
             "the parameter 'shape' must be a list of positive whole numbers"
         )
     return math.prod(shape)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -87,27 +87,34 @@ class ValuesDigest:
     def from_dict(cls, record: object) -> ValuesDigest:
         """Inverse of `to_dict`."""
         what = "the field 'values'"
-        found = fields(record, what, ("form", "rows", "columns", "names", "sha256"))
-        rows, columns, names, digest = (
-            found[name] for name in ("rows", "columns", "names", "sha256")
-        )
-        if found["form"] != FORM or len(found) > 5:
+        stated = fields(record, what, ("form", "rows", "columns", "names", "sha256"))
+        rows = stated["rows"]
+        columns = stated["columns"]
+        names = stated["names"]
+        digest = stated["sha256"]
+        if stated["form"] != FORM or len(stated) > 5:
             raise FormatError(
                 f"{what} has a form that this library does not know; upgrade gaussveil to check it"
             )
-        if type(rows) is not int or type(columns) is not int or rows < 0 or columns < 0:
+        if not (_is_count(rows) and _is_count(columns)):
             raise FormatError(f"{what} must hold whole numbers of rows and columns")
         if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
             raise FormatError(f"{what} must hold a digest of 64 hexadecimal digits")
-        if names is not None and not (
-            isinstance(names, list)
-            and len(names) == columns
-            and all(isinstance(name, str) for name in names)
-        ):
+        if names is not None and not _are_names(names, columns):
             raise FormatError(
                 f"{what} must hold a name for each column, or none at all"
             )
         return cls(rows, columns, None if names is None else tuple(names), digest)
+
+
+def _is_count(number: object) -> TypeGuard[int]:
+    return type(number) is int and number >= 0
+
+
+def _are_names(names: object, columns: int) -> TypeGuard[list[str]]:
+    if not isinstance(names, list) or len(names) != columns:
+        return False
+    return all(isinstance(name, str) for name in names)
 
 
 def rounded(value: Any) -> Any:

@@ -113,52 +113,16 @@ def verify_files(
     except AssumptionError as error:
         problems.append(str(error))
     unproven: list[str] = []
-    # until it is known better
-    lower = 0.0
-    upper = 1.0
-    proven = True
     rests_on = PAIR_ALONE
     try:
-        found = basis(certificate)
-        problems += found.problems
-        unproven += found.unproven
-        rests_on = found.rests_on
+        parameters = basis(certificate)
+        problems += parameters.problems
+        unproven += parameters.unproven
+        rests_on = parameters.rests_on
     except (GaussveilError, ArithmeticError, ValueError) as error:
         unproven.append(str(error))
-    try:
-        if sum(part.source.convolutions for part in certificate.charge.parts) > 1:
-            raise NumericalError(
-                "several allocations are more work than verifying allows"
-            )
-        total = Composition.of(
-            [(certificate.charge, 1)], symmetric=certificate.adjacency.symmetric
-        )
-        with limited_work(SECONDS):
-            ends = _ends(certificate, total)
-        lower = float(ends.lower)
-        upper = float(ends.upper)
-        proven = ends.proven
-    except (GaussveilError, ArithmeticError, ValueError) as error:
-        unproven.append(f"delta could not be recomputed ({error}), so nothing is shown")
-    # only what is proven refutes
-    if proven:
-        surely = lower
-    else:
-        surely = 0.0
-    if upper > certificate.delta:
-        (problems if surely > certificate.delta else unproven).append(
-            f"the pair allows delta {upper:.6g} at epsilon {certificate.epsilon:.6g}, claimed {certificate.delta:.6g}"
-        )
-    if not surely * (1 - _AGREEMENT) <= certificate.delta_upper <= certificate.delta:
-        problems.append(
-            f"the stated upper end {certificate.delta_upper:.6g} does not fit [{lower:.6g}, {certificate.delta:.6g}]"
-        )
-    elif certificate.delta_upper < upper * (
-        1 - _AGREEMENT
-    ):  # where only a bound is known, the lower end says nothing
-        unproven.append(
-            f"the stated upper end {certificate.delta_upper:.6g} is not shown: it is at most {upper:.6g}"
-        )
+    lower, upper, proven = _recomputed(certificate, unproven)
+    _check_delta(certificate, lower, upper, proven, problems, unproven)
     checked = _check_numbers(certificate, tables, problems, unproven)
     signature = _check_signature(certificate, public_key, problems)
     ok = not problems and not unproven
@@ -174,6 +138,52 @@ def verify_files(
         checked=checked,
         proven=proven,
     )
+
+
+def _recomputed(
+    certificate: Certificate, unproven: list[str]
+) -> tuple[float, float, bool]:
+    """Ends of delta, and whether they are proven; [0, 1] where nothing could be computed."""
+    try:
+        if sum(part.source.convolutions for part in certificate.charge.parts) > 1:
+            raise NumericalError(
+                "several allocations are more work than verifying allows"
+            )
+        total = Composition.of(
+            [(certificate.charge, 1)], symmetric=certificate.adjacency.symmetric
+        )
+        with limited_work(SECONDS):
+            ends = _ends(certificate, total)
+        return float(ends.lower), float(ends.upper), ends.proven
+    except (GaussveilError, ArithmeticError, ValueError) as error:
+        unproven.append(f"delta could not be recomputed ({error}), so nothing is shown")
+        return 0.0, 1.0, True
+
+
+def _check_delta(
+    certificate: Certificate,
+    lower: float,
+    upper: float,
+    proven: bool,
+    problems: list[str],
+    unproven: list[str],
+) -> None:
+    """Hold the claimed delta and its stated upper end against what was recomputed; only what is proven refutes."""
+    surely = lower if proven else 0.0
+    if upper > certificate.delta:
+        told = problems if surely > certificate.delta else unproven
+        told.append(
+            f"the pair allows delta {upper:.6g} at epsilon {certificate.epsilon:.6g}, claimed {certificate.delta:.6g}"
+        )
+    if not surely * (1 - _AGREEMENT) <= certificate.delta_upper <= certificate.delta:
+        problems.append(
+            f"the stated upper end {certificate.delta_upper:.6g} does not fit [{lower:.6g}, {certificate.delta:.6g}]"
+        )
+    elif certificate.delta_upper < upper * (1 - _AGREEMENT):
+        # where only a bound is known, the lower end says nothing
+        unproven.append(
+            f"the stated upper end {certificate.delta_upper:.6g} is not shown: it is at most {upper:.6g}"
+        )
 
 
 def _check_numbers(

@@ -110,18 +110,26 @@ def randomly_moved(
         (move, share) for move, share in moves if share and (move or not replace)
     ]
     rate = min(math.fsum(share for _, share in possible) + left, 1.0)
-    parts: list[tuple[float, PrivacyProfile]] = []
+    parts: list[tuple[float, PrivacyProfile]]
     if replace:
-        joined = max(rate, 1e-9)
-        for move, share in possible:
-            batch = FixedSizeBatch(noise / move * (1.0 - 1e-15), joined)
-            parts.append((share / rate, batch))
+        parts = _replaced(noise, possible, rate)
     else:
         shifts = tuple(over(move, noise) for move, _ in possible)
         shares = tuple(share / (1.0 - left) for _, share in possible)
-        parts.append((1.0 - left, GaussianMixture(shifts, shares)))
+        parts = [(1.0 - left, GaussianMixture(shifts, shares))]
     if left > 0.0:
         parts.append((left / rate, ApproximatePoint(0.0, 1.0)))
     if len(parts) > 1:
         return PublicChoice(*zip(*parts))
     return parts[0][1]
+
+
+def _replaced(
+    noise: float, moves: list[tuple[float, float]], rate: float
+) -> list[tuple[float, PrivacyProfile]]:
+    """A batch of a fixed size for each amount, with its share of all."""
+    joined = max(rate, 1e-9)
+    return [
+        (share / rate, FixedSizeBatch(noise / move * (1.0 - 1e-15), joined))
+        for move, share in moves
+    ]

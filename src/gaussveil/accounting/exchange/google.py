@@ -46,8 +46,9 @@ class ExactAccountant(dp_accounting.PrivacyAccountant):
             return self._compose_all(event.events, count, do_compose)
         if isinstance(event, dp_accounting.SelfComposedDpEvent):
             return self._compose_all([event.event], count * event.count, do_compose)
+        wanted = do_compose and count > 0
         if isinstance(event, dp_accounting.NonPrivateDpEvent) or _is_bare(event):
-            self._open = self._open or (do_compose and count > 0)
+            self._open |= wanted
             return None
         try:
             charges = charges_from_event(event, relation=self._relation)
@@ -60,7 +61,7 @@ class ExactAccountant(dp_accounting.PrivacyAccountant):
             return self.CompositionErrorDetails(
                 invalid_event=event, error_message=str(error)
             )
-        if do_compose and count:
+        if wanted:
             for charge, uses in charges:
                 self._accountant.add(charge, uses * count)
         return None

@@ -101,6 +101,17 @@ def check_adjacency(
     An account of a population pays for any table of that population, whatever the column with their names is called,
     and for rows, of which each has at most one.
     """
+    _check_people(terms, adjacency, people)
+    own = terms.adjacency
+    if own is not None and own != adjacency:
+        same_people = bool(people) and own.kind == adjacency.kind
+        if not same_people:
+            raise AssumptionError(_another_relation(terms, adjacency, people))
+    check_neighbours(adjacency, charge)
+
+
+def _check_people(terms: Rules, adjacency: Adjacency, people: str) -> None:
+    """Raise unless the release is of the account's people, if either names some, and hides each of them whole."""
     if terms.people and people and terms.people != people:
         raise AssumptionError(
             f"the account {shown(terms.name)} is kept for {shown(terms.people)}, the release is of {shown(people)}; "
@@ -116,22 +127,18 @@ def check_adjacency(
             f"the account {shown(terms.name)} is kept for {shown(terms.people)}, the release is for neighbours where "
             f"{adjacency}: {APART}"
         )
-    same_people = (
-        bool(people)
-        and terms.adjacency is not None
-        and terms.adjacency.kind == adjacency.kind
-    )
-    if terms.adjacency is not None and terms.adjacency != adjacency and not same_people:
-        if terms.people and not people:
-            raise AssumptionError(
-                f"the account {shown(terms.name)} is kept for {shown(terms.people)}, and the release does not say "
-                f"whether its {adjacency.unit!r} are these; say people={terms.people!r}, or open another account"
-            )
-        raise AssumptionError(
-            f"the account {shown(terms.name)} is kept for neighbours where {terms.adjacency}, "
-            f"the release is for neighbours where {adjacency}; open an account for that adjacency"
+
+
+def _another_relation(terms: Rules, adjacency: Adjacency, people: str) -> str:
+    if terms.people and not people:
+        return (
+            f"the account {shown(terms.name)} is kept for {shown(terms.people)}, and the release does not say "
+            f"whether its {adjacency.unit!r} are these; say people={terms.people!r}, or open another account"
         )
-    check_neighbours(adjacency, charge)
+    return (
+        f"the account {shown(terms.name)} is kept for neighbours where {terms.adjacency}, "
+        f"the release is for neighbours where {adjacency}; open an account for that adjacency"
+    )
 
 
 def check_neighbours(adjacency: Adjacency, charge: Charge) -> None:
@@ -158,6 +165,15 @@ class Offer:
     cost: Balance
 
 
+def _filter_for(terms: Rules, charge: Charge) -> str:
+    """The filter that was asked for, or the one that fits the first charge."""
+    if terms.chosen_filter != "auto":
+        return terms.chosen_filter
+    if terms.budget.pure or charge.mean_shift_energy is None:
+        return "renyi"
+    return "mean-shift"
+
+
 def offer(terms: Rules, charge: Charge, adjacency: Adjacency) -> Offer:
     """Settle the filter if nothing is spent yet, and find what the charge costs under it.
 
@@ -167,12 +183,7 @@ def offer(terms: Rules, charge: Charge, adjacency: Adjacency) -> Offer:
     if terms.active_filter is not None:
         return Offer(terms, terms, _cost(terms, charge, symmetric))
     # Nothing has been released yet, so choosing the filter now depends on no output.
-    chosen = terms.chosen_filter
-    if chosen == "auto":
-        if terms.budget.pure or charge.mean_shift_energy is None:
-            chosen = "renyi"
-        else:
-            chosen = "mean-shift"
+    chosen = _filter_for(terms, charge)
     settled = replace(terms, active_filter=chosen)
     if chosen == "renyi" and terms.order is None:
         settled = replace(
@@ -275,20 +286,16 @@ def _refusal(terms: Rules, used: Balance, cost: Balance, charge: Charge) -> str:
             f"{start}: its filter adds squared mean shifts, and none dominates {charge.describe()}; {end}. "
             "Open an account with the renyi filter for mixed entries"
         )
-    before, after = (
-        Usage.of(terms.budget, active, terms.order, total)
-        for total in (used, used.plus(cost))
-    )
+    before = Usage.of(terms.budget, active, terms.order, used)
+    after = Usage.of(terms.budget, active, terms.order, used.plus(cost))
     if after.sampler_used > 1:
         return (
             f"{start}: sampler errors would use {after.sampler_used:.4g} of their share of delta; {end}. "
             "Use a finer sampler or open an account with a larger sampler_share"
         )
-    spent, then = (f"{100 * usage.used:.3g} %" for usage in (before, after))
-    if terms.budget.pure:
-        how = "epsilons add up"
-    else:
-        how = f"{active} filter"
+    spent = f"{100 * before.used:.3g} %"
+    then = f"{100 * after.used:.3g} %"
+    how = "epsilons add up" if terms.budget.pure else f"{active} filter"
     why = (
         f"{spent} of the budget is spent; this release would bring it to {then} ({how})"
     )

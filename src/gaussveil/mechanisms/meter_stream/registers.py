@@ -168,45 +168,39 @@ class NestedRegisters(RegisterBank):
         self.remainders[level + 1] -= part
         self.remainders[level] = part
 
+    def _closed(self, index: int, noisy: int | None) -> list[Energy]:
+        """What ends before reading `index`, the shortest window first; None where a part of it was lost."""
+        done = []
+        for level, register in enumerate(self.registers):
+            if level:
+                earlier = self.sums[level]
+                noisy = None if noisy is None or earlier is None else earlier + noisy
+                self.sums[level] = noisy
+            if index % register.samples:
+                break
+            if noisy is not None:
+                first = index - register.samples
+                kwh = noisy * self.unit
+                done.append(Energy(register.name, first, register.samples, kwh))
+            self.sums[level] = 0
+        return done
+
     def push(self, index: int, part: Integers, generator: Generator) -> list[Energy]:
         """Add a part that ends before reading `index`; what ends there is released, longer windows as sums of it."""
         closed, opened = window_sums(
             part, index - part.size, self.registers[0].samples, self.sums[0] or 0
         )
-        if self.sums[0] is None:
-            total = None
-        elif closed:
-            total = closed[0][1]
-        else:
-            total = opened
+        total = None
+        if self.sums[0] is not None:
+            total = closed[0][1] if closed else opened
         if not closed:
             self.sums[0] = total
             return []
         noise = int(self.filter.outer.draw((), generator)) + round(self.remainders[0])
-        done = []
-        if total is None:
-            known = None
-        else:
-            known = total + noise
-        for level, register in enumerate(self.registers):
-            if level:
-                earlier = self.sums[level]
-                if known is None or earlier is None:
-                    known = None
-                else:
-                    known = earlier + known
-                self.sums[level] = known
-            if index % register.samples:
-                break
-            if known is not None:
-                first = index - register.samples
-                done.append(
-                    Energy(register.name, first, register.samples, known * self.unit)
-                )
-            self.sums[level] = 0
-        for level in range(
-            len(self.registers) - 1, -1, -1
-        ):  # noise of the windows that begin here, the longest first
+        noisy = None if total is None else total + noise
+        done = self._closed(index, noisy)
+        # noise of the windows that begin here, the longest first
+        for level in reversed(range(len(self.registers))):
             if index % self.registers[level].samples == 0:
                 self._hand_down(level, index, generator)
         return done

@@ -80,25 +80,19 @@ def read_records(
             "sparse input is not supported: pass a dense array, a frame or a Source."
         )
     data = _plain_array(data)
-    if labels is None or isinstance(labels, str):
-        beside = None
-    else:
+    beside = None
+    label = labels
+    if labels is not None and not isinstance(labels, str):
         beside = _label_array(labels, classes)
+        label = "label"
     bound = Unit.of(unit, rows_per_unit)
     source = as_source(data, label=beside)
+    protected = source.view.unit
     if bound is not None:
         source = bound.beside(source)
-    if beside is not None:
-        label = "label"
-    else:
-        label = labels
-    names = source.schema.names
-    if bound is None:
-        protected = source.view.unit
-    else:
         protected = bound.column
     aside = [name for name in (label, protected) if name is not None]
-    features = tuple(columns or (name for name in names if name not in aside))
+    features = tuple(columns or _others(source.schema.names, aside))
     if not features:
         raise ShapeError(
             "X has 0 feature(s) (shape=(, 0)) while a minimum of 1 is required."
@@ -106,20 +100,20 @@ def read_records(
     require_columns(source.schema, [*features, *aside])
     require_numbers(source.schema, features)
     public, declared = _public_classes(classes, beside, label)
-    if (
-        source.view.unit is None and source.view.rate is None
-    ):  # else rows were chosen already, by all columns
-        source = source.select(
-            [*features, *(name for name in aside if name not in features)]
-        )
+    # else rows were chosen already, by all columns
+    if source.view.unit is None and source.view.rate is None:
+        source = source.select([*features, *_others(aside, features)])
     if bound is not None:
         source = source.bounded(bound.column, bound.rows)
     records = ClassedRecords(source, features, label, public, declared)
     if records.group is not None:
-        records.group.value_set(
-            source.schema.field(records.group.column).type
-        )  # refuses labels of another type
+        # refuses labels of another type
+        records.group.value_set(source.schema.field(records.group.column).type)
     return records
+
+
+def _others(names: Sequence[str], left_out: Sequence[str]) -> list[str]:
+    return [name for name in names if name not in left_out]
 
 
 def classes_from_words(
@@ -144,16 +138,16 @@ def classes_from_words(
     return found
 
 
+def _holds_rows(array: NDArray[Any]) -> bool:
+    return any(isinstance(row, list | tuple) for row in array)
+
+
 def _plain_array(data: Any) -> Any:
     """A list or array of objects as one of numbers, what is none missing, not refused; others as they are."""
     if isinstance(data, Source) or hasattr(data, "__arrow_c_stream__"):
         return data
     array = uncoerced(data)
-    if (
-        array.dtype == object
-        and array.ndim == 1
-        and any(isinstance(row, list | tuple) for row in array)
-    ):
+    if array.dtype == object and array.ndim == 1 and _holds_rows(array):
         raise ShapeError("X must be rectangular: every row of the same length.")
     if array.dtype.kind == "c":
         raise SchemaError("Complex data not supported: X must hold real numbers.")
@@ -164,6 +158,27 @@ def _plain_array(data: Any) -> Any:
         raise ShapeError(
             f"X must be a table of rows and columns. Got {array.ndim} dimensions: Reshape your data."
         )
+    return array
+
+
+def _is_whole(array: NDArray[Any]) -> bool:
+    return bool(np.equal(np.floor(array), array)[np.isfinite(array)].all())
+
+
+def _of_label_type(
+    array: NDArray[Any], classes: Sequence[Any] | int | None
+) -> NDArray[Any]:
+    """Objects in the type of the classes, or of their own; text as numbers where the classes are numbers."""
+    if array.dtype == object:
+        if classes is None:
+            return _of_one_type(array)
+        return _of_the_classes_type(array, classes)
+    if array.dtype.kind != "U":
+        return array
+    listed = np.asarray(classes)
+    if listed.ndim == 1 and listed.dtype.kind in "biuf":
+        # one text among numbers made an array of text of them
+        return cells_as_numbers(array)
     return array
 
 
@@ -178,26 +193,10 @@ def _label_array(labels: Any, classes: Sequence[Any] | int | None) -> NDArray[An
         array = array[:, 0]
     if array.ndim != 1:
         raise ShapeError(f"y must be one label per row. Got {array.ndim} dimensions.")
-    if array.dtype == object:
-        if classes is None:
-            array = _of_one_type(array)
-        else:
-            array = _of_the_classes_type(array, classes)
-    elif (
-        array.dtype.kind == "U"
-        and np.asarray(classes).ndim == 1
-        and np.asarray(classes).dtype.kind in "biuf"
-    ):
-        array = cells_as_numbers(
-            array
-        )  # one text among numbers made an array of text of them
+    array = _of_label_type(array, classes)
     if array.dtype.kind == "c":
         raise SchemaError("Complex data not supported: y must hold labels.")
-    if (
-        classes is None
-        and array.dtype.kind == "f"
-        and not np.equal(np.floor(array), array)[np.isfinite(array)].all()
-    ):
+    if classes is None and array.dtype.kind == "f" and not _is_whole(array):
         raise SchemaError(
             "Unknown label type: continuous. Give the list of classes if these are labels."
         )
@@ -246,21 +245,9 @@ def _public_classes(
     classes: Sequence[Any] | int | None, beside: NDArray[Any] | None, label: str | None
 ) -> tuple[tuple[Any, ...], bool]:
     if isinstance(classes, int | np.integer) and not isinstance(classes, bool):
-        if label is not None:
-            raise ParameterError(
-                "classes must be the list of labels where there are labels. Got a number."
-            )
-        if classes < 1:
-            raise ParameterError(f"classes must be at least 1. Got {classes}.")
-        return tuple(range(int(classes))), True
+        return _numbered_classes(int(classes), label), True
     if classes is not None:
-        if not isinstance(classes, str):
-            listed = tuple(np.asarray(classes).tolist())
-        else:
-            listed = ()
-        if not listed or len(set(listed)) != len(listed) or NO_LABEL in listed:
-            raise ParameterError("classes must be a nonempty list of distinct labels.")
-        return listed, True
+        return _listed_classes(classes), True
     if beside is None:
         if label is None:
             raise ParameterError(
@@ -269,11 +256,30 @@ def _public_classes(
         raise ParameterError(
             "classes must be given with labels in a column: they are public and are never looked up."
         )
-    if beside.dtype.kind in "fU":
-        beside = beside[
-            np.isfinite(beside) if beside.dtype.kind == "f" else beside != NO_LABEL
-        ]
-    found = np.unique(beside)
-    if len(found) == 0:
+    if beside.dtype.kind == "f":
+        beside = beside[np.isfinite(beside)]
+    elif beside.dtype.kind == "U":
+        beside = beside[beside != NO_LABEL]
+    labels = np.unique(beside)
+    if len(labels) == 0:
         raise ParameterError("classes must be given: y holds none.")
-    return tuple(found.tolist()), False
+    return tuple(labels.tolist()), False
+
+
+def _numbered_classes(count: int, label: str | None) -> tuple[int, ...]:
+    if label is not None:
+        raise ParameterError(
+            "classes must be the list of labels where there are labels. Got a number."
+        )
+    if count < 1:
+        raise ParameterError(f"classes must be at least 1. Got {count}.")
+    return tuple(range(count))
+
+
+def _listed_classes(classes: Any) -> tuple[Any, ...]:
+    listed: tuple[Any, ...] = ()
+    if not isinstance(classes, str):
+        listed = tuple(np.asarray(classes).tolist())
+    if not listed or len(set(listed)) != len(listed) or NO_LABEL in listed:
+        raise ParameterError("classes must be a nonempty list of distinct labels.")
+    return listed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -232,28 +232,41 @@ def _column_bounds(
     if isinstance(bounds, str):
         checks.one_of(name, bounds, ("auto",))
         return [None] * len(columns)
+    pairs: Sequence[Any]
     if isinstance(bounds, dict):
-        if unknown := set(bounds) - set(columns):
+        unknown = set(bounds) - set(columns)
+        if unknown:
             checks.refuse(
                 name,
                 f"bounds of columns among {', '.join(columns)}",
                 ", ".join(map(str, unknown)),
             )
         pairs = [bounds.get(column) for column in columns]
-    elif isinstance(bounds, list) and [
-        isinstance(one, tuple) and len(one) for one in bounds
-    ] == [2] * len(columns):
+    elif _are_pairs(bounds, len(columns)):
         pairs = [*bounds]  # a tuple of two lists holds ends, a list of tuples pairs
     else:
-        try:
-            low, high = (
-                np.broadcast_to(np.asarray(end, dtype=np.float64), (len(columns),))
-                for end in bounds
-            )
-        except (TypeError, ValueError):
-            raise ShapeError(
-                f'{name} must be "auto", (low, high), [(low, high), ...], (all lows, all highs), or '
-                f"{{column: (low, high)}} of {', '.join(columns[:3])}{', ...' * (len(columns) > 3)}."
-            ) from None
-        pairs = [*zip(low.tolist(), high.tolist())]
+        pairs = _pairs_of_ends(name, bounds, columns)
     return [None if pair is None else checks.span(name, pair) for pair in pairs]
+
+
+def _are_pairs(bounds: Any, count: int) -> bool:
+    if not isinstance(bounds, list) or len(bounds) != count:
+        return False
+    return all(isinstance(pair, tuple) and len(pair) == 2 for pair in bounds)
+
+
+def _pairs_of_ends(
+    name: str, bounds: Any, columns: tuple[str, ...]
+) -> list[tuple[float, float]]:
+    """Pairs of (all lows, all highs), or of one low and one high for all."""
+    try:
+        low, high = (
+            np.broadcast_to(np.asarray(end, dtype=np.float64), (len(columns),))
+            for end in bounds
+        )
+    except (TypeError, ValueError):
+        raise ShapeError(
+            f'{name} must be "auto", (low, high), [(low, high), ...], (all lows, all highs), or '
+            f"{{column: (low, high)}} of {', '.join(columns[:3])}{', ...' * (len(columns) > 3)}."
+        ) from None
+    return [*zip(low.tolist(), high.tolist())]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
 from gaussveil.errors import ParameterError, SchemaError
@@ -90,19 +91,7 @@ class Table:
             rows = cells_as_numbers(given)
         columns = {f"x{j}": column for j, column in enumerate(rows.T)}
         if supervised:
-            with no_values_quoted("y"):
-                labels = check_array(
-                    as_cells(y),
-                    dtype=None,
-                    ensure_2d=False,
-                    ensure_all_finite=False,
-                    ensure_min_samples=0,
-                )
-                check_consistent_length(rows, labels)
-                columns |= {
-                    f"y{j}": each
-                    for j, each in enumerate(np.atleast_2d(cells_as_numbers(labels).T))
-                }
+            columns |= _targets(y, rows)
         table = pa.table(
             {name: np.ascontiguousarray(column) for name, column in columns.items()}
         )
@@ -110,16 +99,11 @@ class Table:
         targets = tuple(name for name in columns if name.startswith("y"))
         features = tuple(name for name in columns if name.startswith("x"))
         names = tuple(map(str, getattr(estimator, "feature_names_in_", features)))
-        called = tuple(map(str, getattr(y, "columns", ()))) or (
-            str(getattr(y, "name", None) or "y"),
-        )
-        if len(called) == len(targets):
-            named = called
-        else:
+        named = _names_of(y)
+        if len(named) != len(targets):
             named = targets
-        if isinstance(estimator.unit, str):
-            unit_name = estimator.unit
-        else:
+        unit_name = estimator.unit
+        if not isinstance(unit_name, str):
             unit_name = unit_of(source)
         return cls(source, features, targets, names, named, unit_name)
 
@@ -229,3 +213,26 @@ class ColumnHistograms(Statistic[ExactSum]):
     def finish(self, state: State) -> ExactSum:
         """The counts."""
         return ExactSum(state["histogram"], 1.0)
+
+
+def _targets(y: Any, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Targets beside the rows, by the names that their columns get."""
+    with no_values_quoted("y"):
+        labels = check_array(
+            as_cells(y),
+            dtype=None,
+            ensure_2d=False,
+            ensure_all_finite=False,
+            ensure_min_samples=0,
+        )
+        check_consistent_length(rows, labels)
+        columns = np.atleast_2d(cells_as_numbers(labels).T)
+        return {f"y{place}": column for place, column in enumerate(columns)}
+
+
+def _names_of(y: Any) -> tuple[str, ...]:
+    """What a frame or series calls its columns."""
+    names = tuple(map(str, getattr(y, "columns", ())))
+    if names:
+        return names
+    return (str(getattr(y, "name", None) or "y"),)

@@ -244,21 +244,15 @@ class SyntheticDraws:
             )
             last = number == len(ROUNDS) - 1
             shares = cell_shares(total, finest if last else deviation)
+            least = RANGE_DEVIATIONS * deviation if last else 0.0
             estimates = []
-            for place, (column, one, noisy) in enumerate(zip(wanted, cells, counts)):
-                kept = seen_cells(noisy, deviation)
-                if number == 0 and column.low is None:
-                    one, kept = ranged_cells(one, kept, column.kind in (DATE, MOMENT))
-                    noisy = noisy[kept]
-                    kept = slice(None)
-                masses = np.zeros(one.size)
-                masses[kept] = simplex(noisy[kept], max(float(noisy[kept].sum()), 1.0))
+            for place, (column, before, noisy) in enumerate(zip(wanted, cells, counts)):
+                unranged = number == 0 and column.low is None
+                seen, masses = _masses(column, before, noisy, deviation, unranged)
+                cells[place] = finer_cells(seen, masses, shares, column.is_whole, least)
                 if last:
-                    least = RANGE_DEVIATIONS * deviation
-                else:
-                    least = 0.0
-                cells[place] = finer_cells(one, masses, shares, column.is_whole, least)
-                estimates.append(moved(one, masses, cells[place]) if last else masses)
+                    masses = moved(seen, masses, cells[place])
+                estimates.append(masses)
         return {
             column.name: (one, masses)
             for column, one, masses in zip(wanted, cells, estimates)
@@ -392,3 +386,17 @@ def _bincount(place: Integers, size: int) -> Integers:
 def _codes(marginal: Marginal, numbers: Floats) -> Integers:
     assert marginal.partition is not None
     return marginal.partition.codes(numbers)
+
+
+def _masses(
+    column: Column, cells: Cells, noisy: Floats, deviation: float, unranged: bool
+) -> tuple[Cells, Floats]:
+    """The cells that stand out of the noise, and what lies in them; of a column without a range, its range's alone."""
+    kept: Any = seen_cells(noisy, deviation)
+    if unranged:
+        cells, kept = ranged_cells(cells, kept, column.kind in (DATE, MOMENT))
+        noisy = noisy[kept]
+        kept = slice(None)
+    masses = np.zeros(cells.size)
+    masses[kept] = simplex(noisy[kept], max(float(noisy[kept].sum()), 1.0))
+    return cells, masses

@@ -119,45 +119,54 @@ def read_table(
     """Accept frames and Sources; refuse what the schema shows to be wrong, before anything is read or spent."""
     bound = Unit.of(unit, rows_per_unit)
     source = as_source(data)
+    protected = source.view.unit
     if bound is not None:
         source = bound.beside(source)
-    if bound is None:
-        protected = source.view.unit
-    else:
         protected = bound.column
     if bounds not in (None, "auto"):
         raise ParameterError(
             f"bounds must be 'auto', to learn ranges and values, or None. Got {bounds!r}."
         )
+    between = dict(between or {})
+    values = dict(values or {})
+    names = _asked_names(source, columns, protected, label, (*between, *values))
+    made = tuple(
+        _described(source.schema.field(name), between, values) for name in names
+    )
+    _require_known(made, bounds, label)
+    if source.view.unit is None and source.view.rate is None:
+        aside = [] if bound is None else [bound.column]
+        source = source.select([*names, *aside])
+    if bound is not None:
+        source = source.bounded(bound.column, bound.rows)
+    return TableRecords(source, made, label)
+
+
+def _asked_names(
+    source: Source,
+    columns: Sequence[str] | None,
+    protected: str | None,
+    label: str | None,
+    described: Sequence[str],
+) -> list[str]:
+    """The columns to be synthesised, the label's among them; refused where one is missing, or names people."""
     if columns is not None:
         names = list(columns)
     else:
-        names = [one for one in source.schema.names if one != protected]
-    between = dict(between or {})
-    values = dict(values or {})
-    require_columns(
-        source.schema,
-        [*names, *between, *values, *([label] if label is not None else [])],
-    )
+        names = [name for name in source.schema.names if name != protected]
+    labels = [] if label is None else [label]
+    require_columns(source.schema, [*names, *described, *labels])
     if protected in names:
         raise SchemaError(
             f"the unit {protected!r} cannot be a column of the synthetic table: it names people."
         )
     if label is not None and label not in names:
         names.append(label)
-    if len(set(names)) != len(names) or not [name for name in names if name != label]:
+    if len(set(names)) != len(names) or set(names) <= {label}:
         raise SchemaError(
             "columns must name at least one column beside the label, each once."
         )
-    made = tuple(
-        _described(source.schema.field(name), between, values) for name in names
-    )
-    _require_known(made, bounds, label)
-    if source.view.unit is None and source.view.rate is None:
-        source = source.select([*names, *([bound.column] if bound is not None else [])])
-    if bound is not None:
-        source = source.bounded(bound.column, bound.rows)
-    return TableRecords(source, made, label)
+    return names
 
 
 def _described(
@@ -165,17 +174,11 @@ def _described(
 ) -> Column:
     column = column_of(field.name, field.type)
     if column.name in values:
-        listed = tuple(values[column.name])
         if column.name in between:
             raise ParameterError(
                 f"column {column.name!r} must have a range or a list of values, not both."
             )
-        if not listed or len(listed) > MOST_VALUES:
-            raise ParameterError(
-                f"values of {column.name!r} must be a list of 1 to {MOST_VALUES}. Got {len(listed)}."
-            )
-        Labels(column.name, listed).value_set(field.type)
-        return replace(column, kind="category", values=listed)
+        return _listed(column, tuple(values[column.name]), field)
     if column.name not in between:
         return column
     if column.is_category:
@@ -198,34 +201,56 @@ def _described(
     return replace(column, low=low, high=high)
 
 
+def _listed(column: Column, values: tuple[Any, ...], field: pa.Field) -> Column:
+    if not values or len(values) > MOST_VALUES:
+        raise ParameterError(
+            f"values of {column.name!r} must be a list of 1 to {MOST_VALUES}. Got {len(values)}."
+        )
+    Labels(column.name, values).value_set(field.type)
+    return replace(column, kind="category", values=values)
+
+
 def _require_known(
     columns: Sequence[Column], bounds: str | None, label: str | None
 ) -> None:
-    unknown = [one.name for one in columns if not one.is_category and one.low is None]
-    unlisted = [one.name for one in columns if one.is_category and one.values is None]
-    for one in columns:
-        if one.name == label and not one.is_category:
-            raise ParameterError(
-                f"the label {label!r} holds {one.type}: list its values, of which there are few (values={{{label!r}: "
-                "[0, 1]})."
-            )
-        if (
-            one.name == label
-            and one.values is not None
-            and not 1 <= len(one.values) <= MOST_CLASSES
-        ):
-            raise ParameterError(
-                f"the label {label!r} must have 1 to {MOST_CLASSES} values. Got {len(one.values)}: leave the label out."
-            )
-    if bounds is None and (unknown or unlisted):
-        if unknown:
-            wanted = [f"a range for {', '.join(unknown)}"]
-        else:
-            wanted = []
-        wanted += [f"values for {', '.join(unlisted)}"] if unlisted else []
+    for column in columns:
+        if column.name == label:
+            _check_label(column)
+    if bounds is not None:
+        return
+    wanted = []
+    unknown = [
+        column.name
+        for column in columns
+        if not column.is_category and column.low is None
+    ]
+    unlisted = [
+        column.name
+        for column in columns
+        if column.is_category and column.values is None
+    ]
+    if unknown:
+        wanted.append(f"a range for {', '.join(unknown)}")
+    if unlisted:
+        wanted.append(f"values for {', '.join(unlisted)}")
+    if wanted:
         raise ParameterError(
             f"bounds must be 'auto', to learn them inside the budget, or give {' and '.join(wanted)} "
             "(between={'age': (0, 120)}, values={'ward': ['A', 'B']})."
+        )
+
+
+def _check_label(column: Column) -> None:
+    """Refuse a label that is a number of many, or has too many values."""
+    label = column.name
+    if not column.is_category:
+        raise ParameterError(
+            f"the label {label!r} holds {column.type}: list its values, of which there are few (values={{{label!r}: "
+            "[0, 1]})."
+        )
+    if column.values is not None and not 1 <= len(column.values) <= MOST_CLASSES:
+        raise ParameterError(
+            f"the label {label!r} must have 1 to {MOST_CLASSES} values. Got {len(column.values)}: leave the label out."
         )
 
 

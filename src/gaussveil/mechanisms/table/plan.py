@@ -11,7 +11,14 @@ import numpy as np
 
 from gaussveil import checks
 from gaussveil.mechanisms.release_path import Plan, Promise
-from gaussveil.mechanisms.table.answers import Count, Histogram, Mean, Sum, Variance
+from gaussveil.mechanisms.table.answers import (
+    Count,
+    Histogram,
+    Mean,
+    Sum,
+    TableAnswer,
+    Variance,
+)
 from gaussveil.mechanisms.table.laws import Law, compared
 from gaussveil.mechanisms.table.noise import TableNoise
 from gaussveil.mechanisms.table.nominal import nominal_deviations
@@ -160,46 +167,57 @@ class TablePlan(Plan):
 
     def alternatives(self, units: int = 1000) -> dict[str, float]:
         """What other bounds would make of the deviations, as a factor (geometric mean over the answers)."""
-        request = self.request
-        changed: dict[str, Request] = {}
-        if request.rows > 1:
-            changed[f"rows_per_group={request.rows // 2}"] = replace(
-                request, rows=request.rows // 2
-            )
-        if request.touched > 1:
-            half = max(request.touched // 2, 1)
-            changed[f"groups_per_unit={half}"] = replace(request, groups_per_unit=half)
-        for answer in request.answers:
-            between = getattr(answer, "between", None)
-            if (
-                between is not None
-                and isinstance(answer, Mean | Sum | Variance)
-                and answer not in request.learning
-            ):
-                narrow = (between[0], between[0] + (between[1] - between[0]) / 2)
-                others = tuple(
-                    replace(one, between=narrow) if one == answer else one
-                    for one in request.answers
-                )
-                changed[f"{answer.name}: between={narrow}"] = replace(
-                    request, answers=others
-                )
-            if isinstance(answer, Histogram) and not answer.whole:
-                others = tuple(
-                    replace(one, whole=True) if one == answer else one
-                    for one in request.answers
-                )
-                changed[f"{answer.name}: whole=True"] = replace(request, answers=others)
-            if len(request.answers) > 1:
-                rest = tuple(one for one in request.answers if one != answer)
-                changed[f"without {answer.name}"] = replace(request, answers=rest)
         now = self.deviations(units)
-        found: dict[str, float] = {}
-        for words, other in changed.items():
-            noise = replace(self.noise, request=other)
-            then = nominal_deviations(noise, units)
+        factors: dict[str, float] = {}
+        for words, other in changed_requests(self.request).items():
+            then = nominal_deviations(replace(self.noise, request=other), units)
             ratios = [
                 sd / now[name] for name, sd in then.items() if now.get(name, 0) > 0
             ]
-            found |= {words: math.exp(float(np.mean(np.log(ratios))))} if ratios else {}
-        return found
+            if ratios:
+                factors[words] = math.exp(float(np.mean(np.log(ratios))))
+        return factors
+
+
+def changed_requests(request: Request) -> dict[str, Request]:
+    """The request with one bound halved, or one answer less, each in words."""
+    changed: dict[str, Request] = {}
+    if request.rows > 1:
+        half = request.rows // 2
+        changed[f"rows_per_group={half}"] = replace(request, rows=half)
+    if request.touched > 1:
+        half = max(request.touched // 2, 1)
+        changed[f"groups_per_unit={half}"] = replace(request, groups_per_unit=half)
+    for answer in request.answers:
+        narrow = _of_half_range(answer, request)
+        if narrow is not None:
+            words = f"{answer.name}: between={narrow.between}"
+            changed[words] = _with_another(request, answer, narrow)
+        if isinstance(answer, Histogram) and not answer.whole:
+            whole = replace(answer, whole=True)
+            words = f"{answer.name}: whole=True"
+            changed[words] = _with_another(request, answer, whole)
+        if len(request.answers) > 1:
+            rest = tuple(other for other in request.answers if other != answer)
+            changed[f"without {answer.name}"] = replace(request, answers=rest)
+    return changed
+
+
+def _with_another(
+    request: Request, answer: TableAnswer, another: TableAnswer
+) -> Request:
+    """The request with one answer exchanged."""
+    answers = [another if other == answer else other for other in request.answers]
+    return replace(request, answers=tuple(answers))
+
+
+def _of_half_range(
+    answer: TableAnswer, request: Request
+) -> Mean | Sum | Variance | None:
+    """The answer with the lower half of its range; None where none was stated, or it will be learnt."""
+    if not isinstance(answer, Mean | Sum | Variance) or answer in request.learning:
+        return None
+    if answer.between is None:
+        return None
+    low, high = answer.between
+    return replace(answer, between=(low, low + (high - low) / 2))

@@ -190,29 +190,29 @@ class Column:
         return cells.cast(kind, safe=False)
 
 
+_HELD = (  # what columns of a type hold
+    (pa.types.is_string, CATEGORY),
+    (pa.types.is_large_string, CATEGORY),
+    (pa.types.is_integer, WHOLE),
+    (pa.types.is_floating, NUMBER),
+    (pa.types.is_decimal, NUMBER),
+    (pa.types.is_date, DATE),
+    (pa.types.is_timestamp, MOMENT),
+)
+
+
 def column_of(name: str, kind: pa.DataType) -> Column:
     """What the type alone says of a column; refuses types that no cell can be drawn of."""
-    if pa.types.is_dictionary(kind):
-        plain = kind.value_type
-    else:
-        plain = kind
     types = pa.types
+    is_listed = types.is_dictionary(kind)
+    plain = kind.value_type if is_listed else kind
     if types.is_boolean(plain):
         return Column(name, kind, CATEGORY, values=(False, True))
-    if (
-        types.is_dictionary(kind)
-        or types.is_string(plain)
-        or types.is_large_string(plain)
-    ):
+    if is_listed:
         return Column(name, kind, CATEGORY)
-    if types.is_integer(plain):
-        return Column(name, kind, WHOLE)
-    if types.is_floating(plain) or types.is_decimal(plain):
-        return Column(name, kind, NUMBER)
-    if types.is_date(plain):
-        return Column(name, kind, DATE)
-    if types.is_timestamp(plain):
-        return Column(name, kind, MOMENT)
+    for is_of, held in _HELD:
+        if is_of(plain):
+            return Column(name, kind, held)
     if types.is_time(plain):
         return Column(name, kind, CLOCK, low=0.0, high=float(DAY_SECONDS - 1))
     if types.is_null(plain):
@@ -226,41 +226,13 @@ def number_of(column: Column, end: Any) -> float:
     """One end of a range as the column counts: of dates and times, text such as 2024-03-31 is read."""
     wanted = f"the range of {column.name!r} must be two"
     if column.kind in (DATE, MOMENT):
-        try:
-            if isinstance(end, datetime.date):
-                moment = end
-            else:
-                moment = datetime.datetime.fromisoformat(str(end))
-        except ValueError:
-            raise SchemaError(
-                f"{wanted} days or times such as 2024-03-31. Got {end!r}."
-            ) from None
-        days = (
-            moment.date() if isinstance(moment, datetime.datetime) else moment
-        ) - datetime.date(1970, 1, 1)
+        moment = _moment_of(end, wanted)
+        days = (moment.date() - datetime.date(1970, 1, 1)).days
         if column.kind == DATE:
-            return float(days.days)
-        if isinstance(moment, datetime.datetime):
-            clock = moment.time()
-        else:
-            clock = datetime.time()
-        return float(
-            days.days * DAY_SECONDS
-            + clock.hour * 3600
-            + clock.minute * 60
-            + clock.second
-        )
+            return float(days)
+        return float(days * DAY_SECONDS + _seconds(moment.time()))
     if column.kind == CLOCK:
-        try:
-            if isinstance(end, datetime.time):
-                clock = end
-            else:
-                clock = datetime.time.fromisoformat(str(end))
-        except ValueError:
-            raise SchemaError(
-                f"{wanted} times of day such as 07:30. Got {end!r}."
-            ) from None
-        return float(clock.hour * 3600 + clock.minute * 60 + clock.second)
+        return float(_seconds(_clock_of(end, wanted)))
     try:
         number = float(end)
     except (TypeError, ValueError):
@@ -276,3 +248,32 @@ def _floats(cells: pa.Array) -> Floats:
     found = np.asarray(cells.to_numpy(zero_copy_only=False), dtype=np.float64)
     missing = np.asarray(pc.is_null(cells).to_numpy(zero_copy_only=False))
     return np.where(missing | ~np.isfinite(found), np.nan, found)
+
+
+def _moment_of(end: Any, wanted: str) -> datetime.datetime:
+    """A day, or a time on it, by the clock that it is written in."""
+    try:
+        if not isinstance(end, datetime.date):
+            end = datetime.datetime.fromisoformat(str(end))
+    except ValueError:
+        raise SchemaError(
+            f"{wanted} days or times such as 2024-03-31. Got {end!r}."
+        ) from None
+    if isinstance(end, datetime.datetime):
+        return end
+    return datetime.datetime.combine(end, datetime.time())
+
+
+def _clock_of(end: Any, wanted: str) -> datetime.time:
+    if isinstance(end, datetime.time):
+        return end
+    try:
+        return datetime.time.fromisoformat(str(end))
+    except ValueError:
+        raise SchemaError(
+            f"{wanted} times of day such as 07:30. Got {end!r}."
+        ) from None
+
+
+def _seconds(clock: datetime.time) -> int:
+    return clock.hour * 3600 + clock.minute * 60 + clock.second

@@ -66,7 +66,6 @@ class SyntheticModel:
         )
         scores = generator.standard_normal((size, len(self.features)))
         gaps = np.stack([_even(generator, size) for _ in self.features], axis=1)
-        made: dict[str, pa.Array] = {}
         values = np.empty_like(scores)
         for k, matrix in enumerate(self.correlations):
             chosen = group == k
@@ -74,16 +73,14 @@ class SyntheticModel:
             for j, (column, marginal) in enumerate(zip(self.features, self.marginals)):
                 drawn = marginal.cells if column.is_category else marginal.numbers
                 values[chosen, j] = drawn(latent[:, j], k)
+        made = {
+            column.name: column.named(group, self.classes)
+            for column in self.columns
+            if column.name == self.label
+        }
         for j, (column, marginal) in enumerate(zip(self.features, self.marginals)):
             missing = marginal.missing_at(group, gaps[:, j])
-            if column.is_category:
-                codes = np.where(missing, -1, values[:, j]).astype(np.int64)
-                made[column.name] = column.named(codes, column.values or ())
-            else:
-                made[column.name] = column.cells(column.within(values[:, j]), missing)
-        for column in self.columns:
-            if column.name == self.label:
-                made[column.name] = column.named(group, self.classes)
+            made[column.name] = _cells(column, values[:, j], missing)
         return pa.table({column.name: made[column.name] for column in self.columns})
 
 
@@ -99,3 +96,11 @@ def _evened(generator: np.random.Generator, scores: Floats) -> Floats:
     count = len(scores)
     places = np.argsort(np.argsort(scores, axis=0), axis=0)
     return np.asarray(ndtri((places + generator.random(scores.shape)) / max(count, 1)))
+
+
+def _cells(column: Column, values: Floats, missing: Any) -> pa.Array:
+    """Drawn codes or numbers as the column's cells."""
+    if column.is_category:
+        codes = np.where(missing, -1, values).astype(np.int64)
+        return column.named(codes, column.values or ())
+    return column.cells(column.within(values), missing)
