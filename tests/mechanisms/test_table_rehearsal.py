@@ -34,7 +34,7 @@ from gaussveil.mechanisms.table.draws import Drawn
 from gaussveil.mechanisms.table.estimates import Estimates
 from gaussveil.mechanisms.table.laws import draws_of
 from gaussveil.noise import SeededGenerator
-from gaussveil.statistics import as_source
+from gaussveil.statistics import MemorySource, as_source
 
 ROWS = 400
 RANGE = (0.0, 8.0)
@@ -192,3 +192,25 @@ def test_columns_of_one_name_are_refused_before_anything_is_spent(tmp_path: Path
     with pytest.raises(ParameterError, match="'count_sd' twice"):
         made.release(table())
     assert Ledger(account.ledger).entries("winter") == []
+
+
+class Watched(MemorySource):
+    """A table that counts how often it was read."""
+
+    passes = 0
+
+    def batches(self, columns: Any, order: Any = ()) -> Any:
+        type(self).passes += 1
+        return super().batches(columns, order)
+
+
+@pytest.mark.parametrize("keys", ["list", "texts found"])
+def test_a_dry_run_reads_no_row(keys: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Watched, "passes", 0)
+    made = asked([Count(), Mean("kw", between=RANGE)], keys)
+    plan = made.dry_run(Watched(table()))
+    assert plan is not None
+    assert plan.charge == made.plan().charge
+    assert Watched.passes == 0
+    made.release(Watched(table()))
+    assert Watched.passes > 0

@@ -18,6 +18,10 @@ from gaussveil.mechanisms.release_path import Mechanism, Plan
 from gaussveil.noise import SeededGenerator, randomised_response
 from gaussveil.spectrum.profiles import RandomisedResponse
 
+from ..laws import test_laws as laws
+from ..laws.registry import MechanismCase
+from ..new_accounts import new_account
+
 
 def dominating(epsilon: float) -> RandomisedResponse:
     """The pair of answers of two people who differ: the truth is e^epsilon times as likely as the other answer."""
@@ -39,7 +43,7 @@ class Answer(Mechanism):
             charge=Charge(dominating(self.promise.epsilon)),
             released="one answer",
             adjacency=Adjacency.replace_one("person"),
-            assumptions=(),
+            assumptions=("who was asked is public",),
             parameters={},
         )
 
@@ -85,3 +89,43 @@ def test_what_is_drawn_is_the_pair_that_is_charged_and_half_of_it_is_not() -> No
     assert low <= honest <= high
     dishonest = Answer(epsilon=1.4, generator=SeededGenerator(2)).draw(True, count).sum()
     assert dishonest > high
+
+
+def outputs(mechanism: Answer, truth: bool, count: int) -> np.ndarray:
+    return mechanism.draw(truth, count)[:, None].astype(float)
+
+
+def outputs_of_half_the_noise(mechanism: Answer, truth: bool, count: int) -> np.ndarray:
+    return outputs(Answer(epsilon=2 * mechanism.epsilon, generator=mechanism.generator), truth, count)
+
+
+LAW_CASE = MechanismCase(
+    name="toy answer",
+    build=Answer,
+    value=True,
+    neighbour=False,
+    centre=lambda truth: np.zeros(1),
+    draws=outputs,
+    halved_draws=outputs_of_half_the_noise,
+    score=lambda certificate, answers: -answers[:, 0],
+    malformed=("yes", None, 1),
+)
+
+
+def test_the_laws_of_all_mechanisms_hold_for_its_case(tmp_path: Path) -> None:
+    for number, law in enumerate(
+        (
+            laws.test_certificate_is_there_and_verifies,
+            laws.test_account_is_debited_before_the_first_draw,
+            laws.test_malformed_input_is_refused_with_nothing_spent,
+        )
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        law(LAW_CASE, new_account(folder))
+    laws.test_seeded_noise_carries_no_guarantee(LAW_CASE)
+
+
+def test_our_auditor_finds_its_case_true_and_half_its_noise_false(full: bool) -> None:
+    laws.test_audit_finds_no_violation(LAW_CASE, full)
+    laws.test_audit_finds_secretly_halved_noise(LAW_CASE, full)

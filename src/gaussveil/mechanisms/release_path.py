@@ -132,6 +132,11 @@ class _Planned(Exception):
 _planning: ContextVar[bool] = ContextVar("planning", default=False)
 
 
+def is_planning() -> bool:
+    """Whether what runs is a dry run, which needs no row of the data."""
+    return _planning.get()
+
+
 def planned(release: Callable[[], object]) -> Plan | None:
     """What a release would debit and certify: it is done up to there, and nothing is drawn, spent or written."""
     token = _planning.set(True)
@@ -219,7 +224,7 @@ class Mechanism(ABC):
             )
         people = self.people or form_notes(read).people
         draft = self._draft(plan, self._guarantee(plan, read), people)
-        if _planning.get():
+        if is_planning():
             raise _Planned(plan)
         # Keyed names of what is drawn from, one for all accounts of a ledger.
         charge = plan.charge.drawn_from(

@@ -34,7 +34,7 @@ from gaussveil.noise import Generator
 from gaussveil.postprocessing.class_guess import Guess
 from gaussveil.postprocessing.clipped_moments import mean_gain, radius_from_quantile
 from gaussveil.postprocessing.synthetic.cells import Cells, each_whole, finer_cells
-from gaussveil.postprocessing.synthetic.columns import DATE, MOMENT, Column
+from gaussveil.postprocessing.synthetic.columns import Column
 from gaussveil.postprocessing.synthetic.dependence import latent_correlations
 from gaussveil.postprocessing.synthetic.laws import (
     SeenColumn,
@@ -49,8 +49,7 @@ from gaussveil.postprocessing.synthetic.search import (
     RANGE_DEVIATIONS,
     first_of,
     moved,
-    ranged_cells,
-    seen_cells,
+    seen_masses,
 )
 from gaussveil.statistics import ExactSum, Labels, MemorySource
 from gaussveil.statistics.fixed_point import scaled
@@ -248,7 +247,7 @@ class SyntheticDraws:
             estimates = []
             for place, (column, before, noisy) in enumerate(zip(wanted, cells, counts)):
                 unranged = number == 0 and column.low is None
-                seen, masses = _masses(column, before, noisy, deviation, unranged)
+                seen, masses = seen_masses(column, before, noisy, deviation, unranged)
                 cells[place] = finer_cells(seen, masses, shares, column.is_whole, least)
                 if last:
                     masses = moved(seen, masses, cells[place])
@@ -386,17 +385,3 @@ def _bincount(place: Integers, size: int) -> Integers:
 def _codes(marginal: Marginal, numbers: Floats) -> Integers:
     assert marginal.partition is not None
     return marginal.partition.codes(numbers)
-
-
-def _masses(
-    column: Column, cells: Cells, noisy: Floats, deviation: float, unranged: bool
-) -> tuple[Cells, Floats]:
-    """The cells that stand out of the noise, and what lies in them; of a column without a range, its range's alone."""
-    kept: Any = seen_cells(noisy, deviation)
-    if unranged:
-        cells, kept = ranged_cells(cells, kept, column.kind in (DATE, MOMENT))
-        noisy = noisy[kept]
-        kept = slice(None)
-    masses = np.zeros(cells.size)
-    masses[kept] = simplex(noisy[kept], max(float(noisy[kept].sum()), 1.0))
-    return cells, masses

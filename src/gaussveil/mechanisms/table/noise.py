@@ -7,7 +7,7 @@ it serves; of a total loss they get shares as the roots of these costs, which mi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
@@ -227,6 +227,43 @@ class TableNoise:
         return rows | {
             name: variances for name, variances in others.items() if variances
         }
+
+
+@dataclass(frozen=True)
+class PlannedNoise(TableNoise):
+    """Noise of a design that was made for more cells, or any range: what was found later does not change it."""
+
+    design: TableNoise = field(kw_only=True)
+
+    @cached_property
+    def losses(self) -> dict[str, float]:
+        """Squared losses of the design."""
+        return self.design.losses
+
+    @cached_property
+    def count(self) -> Variances:
+        """The design's variance of a count."""
+        return self.design.count
+
+    @cached_property
+    def features(self) -> tuple[float, ...]:
+        """The design's variances of sums."""
+        return self.design.features
+
+    @cached_property
+    def lone_sums(self) -> tuple[Variances, ...]:
+        """The design's variances of lone sums."""
+        return self.design.lone_sums
+
+    @cached_property
+    def histograms(self) -> tuple[float, ...]:
+        """The design's variances of bins."""
+        return self.design.histograms
+
+    @cached_property
+    def cumulatives(self) -> tuple[float, ...]:
+        """The design's multiples of `prefix_noise`."""
+        return self.design.cumulatives
 
 
 def key_threshold(deviation: float, error: float) -> float:

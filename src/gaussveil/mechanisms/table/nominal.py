@@ -9,7 +9,7 @@ import numpy as np
 from gaussveil.mechanisms.table.draws import Drawn
 from gaussveil.mechanisms.table.estimates import Estimates
 from gaussveil.mechanisms.table.means import ProfileDraw
-from gaussveil.mechanisms.table.noise import TableNoise
+from gaussveil.mechanisms.table.noise import PlannedNoise, TableNoise
 from gaussveil.mechanisms.table.profile import place_noise, stage_shares
 from gaussveil.mechanisms.table.request import Request
 
@@ -21,18 +21,7 @@ NOMINAL_NORMS = np.array(
 
 def as_planned(noise: TableNoise, request: Request) -> TableNoise:
     """Noise designed for many cells and any range serves what was found: variances and losses stay as planned."""
-    known = TableNoise(request, noise.mean_shift, noise.key_error)
-    for name in (
-        "losses",
-        "count",
-        "features",
-        "lone_sums",
-        "histograms",
-        "cumulatives",
-    ):
-        if name != "count" or request.counted:
-            known.__dict__[name] = getattr(noise, name)
-    return known
+    return PlannedNoise(request, noise.mean_shift, noise.key_error, design=noise)
 
 
 def nominal_deviations(noise: TableNoise, units: int = 1000) -> dict[str, float]:

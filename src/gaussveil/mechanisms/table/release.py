@@ -25,7 +25,7 @@ from gaussveil.accounting import Adjacency, Release
 from gaussveil.containers import library_of
 from gaussveil.errors import SchemaError
 from gaussveil.mechanisms.progress import shown_progress
-from gaussveil.mechanisms.release_path import Mechanism
+from gaussveil.mechanisms.release_path import Mechanism, is_planning
 from gaussveil.mechanisms.table.answers import TableAnswer
 from gaussveil.mechanisms.table.beside import chosen_beside
 from gaussveil.mechanisms.table.draws import TableDraws
@@ -141,9 +141,10 @@ class TableRelease(Mechanism):
         self._rehearsed(plan, source.schema, library_of(data))
         draws = draws_of(plan.noise, source, self.generator)
         with shown_progress(self.progress, "Answering") as show:
-            show("reading", 0.0)
-            draws.prepare()
-            show("drawing", 0.6)
+            if not is_planning():
+                show("reading", 0.0)
+                draws.prepare()
+                show("drawing", 0.6)
             return self._publish(
                 plan, lambda: self._draw(plan, draws, library_of(data)), source
             )

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from gaussveil.postprocessing.synthetic.cells import Cells, first_cells, learning_cells
+from gaussveil.postprocessing.synthetic.cells import (
+    Cells,
+    first_cells,
+    learning_cells,
+)
 from gaussveil.postprocessing.synthetic.columns import DATE, DAY_SECONDS, MOMENT, Column
+from gaussveil.postprocessing.synthetic.marginals import simplex
 from gaussveil.typing import Floats
 
 WINDOWS = (1, 2, 4, 8)  # cells that are looked at together for the ends of a range
@@ -104,3 +110,17 @@ def _below(
     return float(
         below[place] + np.clip(part, 0.0, 1.0) * (below[place + 1] - below[place])
     )
+
+
+def seen_masses(
+    column: Column, cells: Cells, noisy: Floats, deviation: float, unranged: bool
+) -> tuple[Cells, Floats]:
+    """The cells that stand out of the noise, and what lies in them; of a column without a range, its range's alone."""
+    kept: Any = seen_cells(noisy, deviation)
+    if unranged:
+        cells, kept = ranged_cells(cells, kept, column.kind in (DATE, MOMENT))
+        noisy = noisy[kept]
+        kept = slice(None)
+    masses = np.zeros(cells.size)
+    masses[kept] = simplex(noisy[kept], max(float(noisy[kept].sum()), 1.0))
+    return cells, masses
