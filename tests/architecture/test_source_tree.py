@@ -108,7 +108,7 @@ def test_imports_go_downwards_even_inside_functions() -> None:
 
 
 def test_the_demo_uses_what_the_library_offers_to_everybody() -> None:
-    rooms = {"accounting", "audit", "mechanisms", "noise", "spectrum", "statistics", "timeseries"}
+    rooms = {"accounting", "audit", "calibration", "mechanisms", "noise", "spectrum", "statistics", "timeseries"}
     words = {"gaussveil.accounting.diagnostics": {"MARK"}, "gaussveil.mechanisms.progress": {"shown_progress"}}
     for path in TOWN:
         for node in ast.walk(parsed(path)[1]):

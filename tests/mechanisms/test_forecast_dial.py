@@ -12,13 +12,13 @@ from gaussveil.report.forecast_dial import dial_figure, dial_lines
 
 READINGS = simulate_households(12, 16, step_minutes=60, seed=1)
 PAST, FUTURE = READINGS.window(0, 15 * 24), READINGS.window(15 * 24, 24)
-PROMISES = ((1.0, 1e-5), (8.0, 1e-2), (60.0, 1e-2))
+DIAL_PROMISES = ((1.0, 1e-5), (8.0, 1e-2), (60.0, 1e-2))
 
 
 @pytest.fixture(scope="module")
 def points() -> list[DialPoint]:
     forecaster = PrivateForecaster(horizon="2h", epsilon=1.0, delta=1e-5, clusters=1, order=(1, 0)).fit(PAST)
-    found: list[DialPoint] = forecaster.dial(FUTURE, promises=PROMISES, clusters=(1, 2))
+    found: list[DialPoint] = forecaster.dial(FUTURE, promises=DIAL_PROMISES, clusters=(1, 2))
     return found
 
 
@@ -61,7 +61,7 @@ def test_the_least_promise_that_pays_is_chosen(points: list[DialPoint]) -> None:
 
 def test_without_the_truth_errors_are_not_known_and_a_short_one_is_refused() -> None:
     forecaster = PrivateForecaster(horizon="2h", epsilon=1.0, delta=1e-5, clusters=1, order=(1, 0)).fit(PAST)
-    (point,) = forecaster.dial(promises=PROMISES[:1], clusters=(1,))
+    (point,) = forecaster.dial(promises=DIAL_PROMISES[:1], clusters=(1,))
     assert np.isnan(point.private)
     with pytest.raises(ParameterError, match="truth"):
-        forecaster.dial(FUTURE.window(0, 1), promises=PROMISES[:1], clusters=(1,))
+        forecaster.dial(FUTURE.window(0, 1), promises=DIAL_PROMISES[:1], clusters=(1,))

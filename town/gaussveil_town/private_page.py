@@ -10,7 +10,7 @@ import numpy as np
 from gaussveil.accounting import PrivateDiagnostics
 from gaussveil.accounting.diagnostics import MARK
 from gaussveil.audit import Audit
-from gaussveil.mechanisms.forecast_dial import DialPoint
+from gaussveil.mechanisms import DialPoint
 from gaussveil.report.figures import svg
 from gaussveil.report.forecast_dial import HEADINGS, dial_figure, dial_lines
 from gaussveil.report.html import Report, Section, Table

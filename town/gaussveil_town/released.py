@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from gaussveil.accounting import Certificate, Verification
-from gaussveil.mechanisms import PrivateForecast, Sketch
-from gaussveil.postprocessing.synthetic.model import SyntheticModel
+from gaussveil.mechanisms import PrivateForecast, Sketch, SyntheticModel
 from gaussveil.typing import Floats, Times
 from gaussveil_town.feeder import FeederTotal
 

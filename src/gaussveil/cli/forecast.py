@@ -179,7 +179,7 @@ def _dial(
 ) -> None:
     """Draw what is kept at the usual promises and at the one that was asked for."""
     from gaussveil.mechanisms import PrivateForecaster
-    from gaussveil.mechanisms.forecast_dial import PROMISES
+    from gaussveil.mechanisms.forecast_dial import DIAL_PROMISES
     from gaussveil.report.figures import FORMATS, save
     from gaussveil.report.forecast_dial import HEADINGS, dial_figure, dial_lines
 
@@ -191,7 +191,7 @@ def _dial(
     forecaster.check()
     past, future = _split(table.read(asked.source, asked.engine), at)
     points = forecaster.fit(past).dial(
-        future, promises=sorted({*PROMISES, (asked.epsilon, 1e-5)})
+        future, promises=sorted({*DIAL_PROMISES, (asked.epsilon, 1e-5)})
     )
     save(dial_figure(points), target)
     target.chmod(PRIVATE)

@@ -1,6 +1,8 @@
 from gaussveil.mechanisms.class_label import ClassLabelNoise as ClassLabelNoise
 from gaussveil.mechanisms.class_label_plan import ClassLabelPlan as ClassLabelPlan
 from gaussveil.mechanisms.forecast import PrivateForecaster as PrivateForecaster
+from gaussveil.mechanisms.forecast_dial import DIAL_PROMISES as DIAL_PROMISES
+from gaussveil.mechanisms.forecast_dial import DialPoint as DialPoint
 from gaussveil.mechanisms.gaussian import GaussianPlan as GaussianPlan
 from gaussveil.mechanisms.gaussian import GaussianRelease as GaussianRelease
 from gaussveil.mechanisms.gaussian_output import LiftedGaussian as LiftedGaussian
@@ -17,9 +19,9 @@ from gaussveil.mechanisms.mixture.estimator import PrivateGaussianMixture as Pri
 from gaussveil.mechanisms.random_projection.private_sketch import PrivateSketch as PrivateSketch
 from gaussveil.mechanisms.regression.components import PrivateCovariance as PrivateCovariance
 from gaussveil.mechanisms.regression.components import PrivatePCA as PrivatePCA
-from gaussveil.mechanisms.regression.linear_fit import LinearFit as LinearFit
 from gaussveil.mechanisms.regression.linear import PrivateLinearRegression as PrivateLinearRegression
 from gaussveil.mechanisms.regression.linear import regress as regress
+from gaussveil.mechanisms.regression.linear_fit import LinearFit as LinearFit
 from gaussveil.mechanisms.regression.logistic import PrivateLogisticRegression as PrivateLogisticRegression
 from gaussveil.mechanisms.regression.moments import NoisyMoments as NoisyMoments
 from gaussveil.mechanisms.running_total.total import RunningTotal as RunningTotal
@@ -40,3 +42,4 @@ from gaussveil.mechanisms.trajectory import TrajectoryRelease as TrajectoryRelea
 from gaussveil.postprocessing.forecast import PrivateForecast as PrivateForecast
 from gaussveil.postprocessing.mixture_model import MixtureModel as MixtureModel
 from gaussveil.postprocessing.sketch import Sketch as Sketch
+from gaussveil.postprocessing.synthetic.model import SyntheticModel as SyntheticModel

@@ -35,9 +35,9 @@ from gaussveil.mechanisms.forecast_noise import (
     MODEL_IN_WORDS,
     PAST_KNOWN,
     RANDOM_PAST,
-    ForecastNoise,
     Model,
     Window,
+    _ForecastNoise,
     noise_of_group,
 )
 from gaussveil.mechanisms.forecast_plan import SMALLEST_KEPT, ForecastPlan
@@ -270,7 +270,7 @@ class PrivateForecaster(Mechanism):
             whose = f"all {len(names)} households of a cluster"
         else:
             whose = f"one household of a cluster of {len(names)}"
-        noise = ForecastNoise(
+        noise = _ForecastNoise(
             epsilon=self.epsilon,
             delta=self.delta,
             accuracy=self.accuracy,

@@ -18,7 +18,7 @@ from gaussveil.timeseries import Readings, cluster_households, day_profiles
 from gaussveil.timeseries.household_models import HouseholdModels
 from gaussveil.typing import Floats, Integers
 
-PROMISES = (
+DIAL_PROMISES = (
     (1.0, 1e-5),
     (1.0, 1e-3),
     (4.0, 1e-3),
@@ -57,7 +57,7 @@ def forecast_dial(
     models: HouseholdModels,
     steps: int,
     truth: Readings | None = None,
-    promises: Sequence[tuple[float, float]] = PROMISES,
+    promises: Sequence[tuple[float, float]] = DIAL_PROMISES,
     clusters: Sequence[int] = CLUSTERS,
 ) -> list[DialPoint]:
     """Design the noise of every group at every promise.

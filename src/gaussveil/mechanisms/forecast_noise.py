@@ -52,7 +52,7 @@ _RANDOM_PAST_REASON = (
 
 
 @dataclass(kw_only=True, eq=False)
-class ForecastNoise(ClassLabelNoise):
+class _ForecastNoise(ClassLabelNoise):
     """Class-label noise whose certificate speaks of forecasts; of the noise it shows the mean covariance only."""
 
     mechanism = "private forecast"
@@ -101,7 +101,7 @@ class Window:
     past: Readings
     queries: Queries
     times: Times
-    noise: ForecastNoise
+    noise: _ForecastNoise
     scale: PowerScale
 
     @classmethod
@@ -111,7 +111,7 @@ class Window:
         past: Readings,
         queries: Queries,
         times: Times,
-        noise: ForecastNoise,
+        noise: _ForecastNoise,
     ) -> Window:
         """With the moments of the whole cluster, which scale what is drawn to kW."""
         plan = noise.plan_
@@ -166,8 +166,8 @@ def _truth_of(truth: ArrayLike | None, shape: tuple[int, ...]) -> dict[str, Floa
 
 
 def noise_of_group(
-    alone: ForecastNoise, forecasts: Floats, whose: str
-) -> ForecastNoise:
+    alone: _ForecastNoise, forecasts: Floats, whose: str
+) -> _ForecastNoise:
     """The cluster's centre: with room enough for its farthest household, the design needs no more than that."""
     farthest = float(np.max(np.mean((forecasts - forecasts.mean(axis=0)) ** 2, axis=1)))
     group = dataclasses.replace(

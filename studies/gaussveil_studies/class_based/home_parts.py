@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from gaussveil.mechanisms import PrivateForecaster
-from gaussveil.mechanisms.forecast_dial import CLUSTERS, PROMISES, DialPoint
+from gaussveil.mechanisms.forecast_dial import CLUSTERS, DIAL_PROMISES, DialPoint
 from gaussveil.typing import Progress
 from gaussveil_studies.class_based import kinds, seasons
 from gaussveil_studies.class_based.homes import HORIZON, TRAINING_DAYS, read_homes
@@ -99,7 +99,7 @@ def dial_of_a_forecast(options: Options, progress: Progress) -> Part:
     progress("noise at every promise", 0.3)
     points = forecaster.dial(
         readings.window(begin, DIAL_HOURS),
-        promises=options.pick(PROMISES[:2], PROMISES, PROMISES),
+        promises=options.pick(DIAL_PROMISES[:2], DIAL_PROMISES, DIAL_PROMISES),
         clusters=options.pick(CLUSTERS[:1], CLUSTERS, CLUSTERS),
     )
     columns = (
