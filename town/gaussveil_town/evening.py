@@ -15,7 +15,6 @@ import numpy as np
 from gaussveil.accounting import Account, Release
 from gaussveil.calibration import mean_shift_for
 from gaussveil.mechanisms import (
-    DIAL_PROMISES,
     DialPoint,
     PrivateForecast,
     PrivateForecaster,
@@ -31,7 +30,9 @@ DISTRICT = 40  # homes that the forecast hides among, at most
 GROUPS = 6  # of similar homes, if there are enough
 SMALLEST = 6  # homes of a group
 QUARTER = 0.25
-DIALLED = tuple(one for one in DIAL_PROMISES if one[0] in (1.0, 4.0, 8.0, 16.0))
+DIALLED = tuple(
+    one for one in PrivateForecaster.dial_promises if one[0] in (1.0, 4.0, 8.0, 16.0)
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +52,11 @@ def error_left(epsilon: float, delta: float) -> float:
 
 def promised() -> tuple[float, float]:
     """Epsilon and delta by the public rule."""
-    return next(one for one in sorted(DIAL_PROMISES) if error_left(*one) <= QUARTER)
+    return next(
+        one
+        for one in sorted(PrivateForecaster.dial_promises)
+        if error_left(*one) <= QUARTER
+    )
 
 
 def released_evening(

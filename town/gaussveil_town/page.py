@@ -9,7 +9,7 @@ import numpy as np
 
 from gaussveil.accounting import Certificate
 from gaussveil.calibration import mean_shift_for
-from gaussveil.mechanisms import DIAL_PROMISES
+from gaussveil.mechanisms import PrivateForecaster
 from gaussveil.report.figures import svg
 from gaussveil.report.html import Report, Section, Table
 from gaussveil.report.table import BAND
@@ -177,7 +177,7 @@ def _forecast(town: TownReleases) -> Section:
             f"{error_left(epsilon, delta):.0%}",
             "chosen" if (epsilon, delta) == promised() else "",
         )
-        for epsilon, delta in sorted(DIAL_PROMISES)
+        for epsilon, delta in sorted(PrivateForecaster.dial_promises)
     ]
     return Section(
         heading="A forecast of one home's evening",

@@ -1,7 +1,6 @@
 from gaussveil.mechanisms.class_label import ClassLabelNoise as ClassLabelNoise
 from gaussveil.mechanisms.class_label_plan import ClassLabelPlan as ClassLabelPlan
 from gaussveil.mechanisms.forecast import PrivateForecaster as PrivateForecaster
-from gaussveil.mechanisms.forecast_dial import DIAL_PROMISES as DIAL_PROMISES
 from gaussveil.mechanisms.forecast_dial import DialPoint as DialPoint
 from gaussveil.mechanisms.gaussian import GaussianPlan as GaussianPlan
 from gaussveil.mechanisms.gaussian import GaussianRelease as GaussianRelease

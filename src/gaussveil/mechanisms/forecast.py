@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,7 +30,11 @@ from gaussveil.accounting import Certificate, PrivateDiagnostics, Release
 from gaussveil.accounting.certificates.values import digest_of
 from gaussveil.containers import library_of
 from gaussveil.errors import AssumptionError, ParameterError, PrivacyError
-from gaussveil.mechanisms.forecast_dial import DialPoint, forecast_dial
+from gaussveil.mechanisms.forecast_dial import (
+    DIAL_PROMISES,
+    DialPoint,
+    forecast_dial,
+)
 from gaussveil.mechanisms.forecast_noise import (
     MODEL_IN_WORDS,
     PAST_KNOWN,
@@ -87,6 +91,7 @@ class PrivateForecaster(Mechanism):
     """
 
     mechanism = "private forecast"
+    dial_promises: ClassVar[tuple[tuple[float, float], ...]] = DIAL_PROMISES
     horizon: int | str
     delta: float | None = None
     accuracy: float | None = None
