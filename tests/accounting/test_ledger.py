@@ -332,7 +332,7 @@ def test_an_empty_file_is_met_with_advice(tmp_path: Path) -> None:
 
 
 def test_names_are_unique_and_known(ledger: Ledger, account: Account, tmp_path: Path) -> None:
-    with pytest.raises(LedgerStateError, match="already"):
+    with pytest.raises(LedgerStateError, match="has 'homes' already; use it"):
         ledger.open_account("homes", epsilon=1.0, delta=1e-5)
     with pytest.raises(AccountNotFoundError, match="it has homes"):
         ledger.statement("home")

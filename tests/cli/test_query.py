@@ -108,7 +108,18 @@ def test_without_an_output_the_plan_is_told_and_nothing_read(run: Run, tmp_path:
     plan = json.loads(told)
     assert plan["deviations_at_1000_units"]["count"] > 0
     assert plan["alternatives"]["groups_per_unit=12"] < 1
+    assert "nothing.parquet: no such file; a plan needs none" in error
     assert run("query", tmp_path / "nothing.parquet", *WHO, *asked[:-1])[0] == 0
+
+
+def test_values_of_one_column_may_be_listed_in_several_keys(run: Run, readings: Path, tmp_path: Path) -> None:
+    out = tmp_path / "zones.csv"
+    by = ("--by", "zone=south", "--by", "weekday(time)", "--by", "zone=north")
+    code, _, error = run("query", readings, *WHO, *by, "--count", "--out", out)
+    assert code == 0, error
+    answers = pyarrow.csv.read_csv(out)
+    assert answers.column_names[:2] == ["zone", "weekday"]
+    assert answers["zone"].to_pylist() == ["south"] * 7 + ["north"] * 7
 
 
 @pytest.mark.parametrize(
@@ -132,6 +143,9 @@ def test_without_an_output_the_plan_is_told_and_nothing_read(run: Run, tmp_path:
         (("--mean", "kw", "--between", "1,2,3"), "LOW,HIGH"),
         ((), "query must ask for something: --count"),
         (("--count", "--by", "zone=north,south"), "--by must separate values by |"),
+        (("--count", "--by", "zone=north", "--by", "discover(zone)"), "--by must name each key once. Got 'zone'"),
+        (("--count", "--by", "hour(time)", "--by", "hour(time)"), "--by must name each key once. Got 'hour'"),
+        (("--mean", "kw", "--between", "0,8", "--between", "0,4"), "--between must be given once for a column"),
     ],
 )
 def test_mistakes_are_one_line_and_cost_nothing(

@@ -73,6 +73,19 @@ def test_a_table_too_small_is_refused_before_the_debit(run: Run, patients: Path,
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "ranges"), [("--values", ("ward:A", "ward:B")), ("--between", ("age:0,9", "age:0,99"))]
+)
+def test_a_column_is_described_once(
+    run: Run, patients: Path, tmp_path: Path, option: str, ranges: tuple[str, str]
+) -> None:
+    asked = (option, ranges[0], option, ranges[1], "--bounds", "auto", "--out", tmp_path / "rows.csv")
+    code, told, errors = run("synthesise", patients, *PROMISE, *asked)
+    assert (code, told) == (2, "")
+    assert f"{option} must be given once for a column. Got another one, '{ranges[1]}'." in errors
+    assert not (tmp_path / "rows.csv").exists()
+
+
 def test_rows_are_held_back_where_noise_drowns_them(run: Run, patients: Path, tmp_path: Path) -> None:
     """Nobody said how many rows there are: the release says it, and writes the heading alone."""
     few, out = tmp_path / "few.csv", tmp_path / "rows.csv"

@@ -102,6 +102,10 @@ def new_name(name: str, existing: Iterable[str], what: str = "name") -> str:
         )
     looks = _looks(name)
     for other in existing:
+        if name == other:
+            raise LedgerStateError(
+                f"the ledger has {shown(name)} already; use it, or choose another name"
+            )
         if looks & _looks(one_spelling(other)):
             raise LedgerStateError(
                 f"the ledger has {shown(other)} already, which could be taken for {shown(name)}; use that one, or "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,13 @@ def require_named(path: Path | None, given: Mapping[str, Any]) -> None:
     if path is None:
         names = None
     else:
-        names = _header(
-            path, planned=given.get("out") is None or bool(given.get("dry_run"))
-        )
+        dry = bool(given.get("dry_run"))
+        if given.get("out") is None and not dry and _is_absent(path):
+            print(
+                f"{path}: no such file; a plan needs none, but no column was looked up",
+                file=sys.stderr,
+            )
+        names = _header(path, planned=given.get("out") is None or dry)
     if names is not None and HOUSEHOLD in given:
         readings_named(names, {name: given[name] for name in READINGS})
     elif names is not None:
@@ -125,11 +130,16 @@ def _alike(names: Sequence[str], wanted: str) -> str | None:
     return None
 
 
+def _is_absent(path: Path) -> bool:
+    """Whether a name that is neither a pattern nor a part of a file names nothing."""
+    return not re.search(r"[*?#\[]", str(path)) and not path.exists()
+
+
 def _header(path: Path, *, planned: bool) -> list[str] | None:
     """The names in a file of one's own that are found at once; None where an engine has to look."""
     kind = path.name.lower()
     if not kind.endswith((".csv", ".csv.gz", ".parquet")) or not path.is_file():
-        if not planned and not re.search(r"[*?#\[]", str(path)) and not path.exists():
+        if not planned and _is_absent(path):
             raise SourceError(f"{path}: cannot be read (no such file): check the path")
         return None
     if kind.endswith(".parquet"):

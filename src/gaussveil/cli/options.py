@@ -125,6 +125,10 @@ def parse_ranges(texts: list[str]) -> dict[str, tuple[float, float]]:
             raise ParameterError(
                 f"--between must be LOW,HIGH or COLUMN:LOW,HIGH, as in kw:0,10. Got {text!r}."
             )
+        if column in found:
+            raise ParameterError(
+                f"--between must be given once for a column. Got another range, {text!r}."
+            )
         found[column] = (low, high[0])
     return found
 

@@ -78,18 +78,34 @@ def asked_norm(text: str | None) -> Any:
 
 
 def asked_keys(texts: Texts, time_zone: str | None) -> dict[str, Any]:
-    """The keys by their names."""
-    return dict(_key_of(text, time_zone) for text in texts or [])
+    """The keys by their names; what several --by list of one column is one list."""
+    keys: dict[str, Any] = {}
+    lists: dict[str, list[str]] = {}
+    for text in texts or []:
+        named = _function_of(text, time_zone)
+        if named is None:
+            column, values = _listed(text)
+            added = column in lists
+            lists[column] = [*lists.get(column, []), *values]
+            named = column, _values_of(column, lists[column])
+        else:
+            added = False
+        name, key = named
+        if name in keys and not added:
+            raise ParameterError(
+                f"--by must name each key once. Got {name!r} twice, as in {text!r}."
+            )
+        keys[name] = key
+    return keys
 
 
-def _key_of(text: str, time_zone: str | None) -> tuple[str, Any]:
+def _function_of(text: str, time_zone: str | None) -> tuple[str, Any] | None:
+    """The key of a function of a column, as in hour(time); None where it is another."""
     call = KEY.fullmatch(text)
-    if call is not None:
-        column, *rest = (part.strip() for part in call[2].split(","))
-        key = _called(call[1], column, rest, time_zone)
-        if key is not None:
-            return key
-    return _listed(text)
+    if call is None:
+        return None
+    column, *rest = (part.strip() for part in call[2].split(","))
+    return _called(call[1], column, rest, time_zone)
 
 
 def _called(
@@ -110,10 +126,8 @@ def _called(
     return None
 
 
-def _listed(text: str) -> tuple[str, Any]:
+def _listed(text: str) -> tuple[str, list[str]]:
     """A column and its values, as in zone=a|b."""
-    from gaussveil import statistics as offered
-
     column, sign, values = text.partition("=")
     if not sign:
         raise ParameterError(
@@ -123,10 +137,17 @@ def _listed(text: str) -> tuple[str, Any]:
         raise ParameterError(
             f"--by must separate values by |, as in zone=north|south. Got {text!r}."
         )
-    listed: list[Any] = [value.strip() for value in values.split("|")]
-    if all(re.fullmatch(r"[+-]?\d+", value) for value in listed):
-        listed = [int(value) for value in listed]
-    return column.strip(), offered.value_of(column.strip(), listed)
+    return column.strip(), [value.strip() for value in values.split("|")]
+
+
+def _values_of(column: str, values: list[str]) -> Any:
+    """The key of listed values; they are whole numbers where all of them read so."""
+    from gaussveil import statistics as offered
+
+    listed: list[Any] = values
+    if all(re.fullmatch(r"[+-]?\d+", value) for value in values):
+        listed = [int(value) for value in values]
+    return offered.value_of(column, listed)
 
 
 def _numbers(option: str, texts: Texts) -> list[tuple[str, tuple[float, ...]]]:

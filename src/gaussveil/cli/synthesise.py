@@ -167,11 +167,15 @@ def encoded(rows: pa.Table, ending: str) -> bytes:
 
 
 def _named(option: str, texts: Texts, example: str) -> list[tuple[str, str]]:
-    found = []
+    found: list[tuple[str, str]] = []
     for text in texts or []:
         column, sign, rest = text.partition(":")
         if not sign or not rest.strip():
             raise ParameterError(f"{option} must be such as {example}. Got {text!r}.")
+        if column.strip() in dict(found):
+            raise ParameterError(
+                f"{option} must be given once for a column. Got another one, {text!r}."
+            )
         found.append((column.strip(), rest.strip()))
     return found
 
