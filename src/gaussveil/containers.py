@@ -91,6 +91,8 @@ def readings_array(name: str, value: Any) -> NDArray[Any]:
     where most are lists these are rows, which must be of one length.
     """
     array = _unmasked(name, value)
+    if array.ndim == 0:
+        return real_array(name, array)
     if array.dtype == object and not _holds_rows(array):
         return cell_numbers(array)
     if array.dtype == object:

@@ -31,7 +31,7 @@ DEFINITIONS = {
     "docs/audit.md": "| claim | found |",
     "docs/citing.md": "| you use | paper |",
     "docs/dependencies.md": "| extra | packages |",
-    "docs/math/subsampled.md": "| step of the argument | doubles |",
+    "docs/math/subsampled.md": ("| step of the argument | doubles |", "| constant | where |"),
     "docs/mechanisms/gp.md": "| (1, 1e-5), l = 1, n = 1 |",
     "docs/mechanisms/meter_stream.md": "| purpose | released |",
     "docs/studio.md": "| page | what it does |",

@@ -10,7 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gaussveil.accounting import Guarantee, PrivateDiagnostics
+from gaussveil import accounting
+from gaussveil.accounting import PrivateDiagnostics
 from gaussveil.containers import FormNotes
 from gaussveil.errors import ShapeError
 from gaussveil.mechanisms.class_label import ClassLabelNoise
@@ -67,7 +68,7 @@ class _ForecastNoise(ClassLabelNoise):
     found_form: tuple[str, ...] = ()
     """What of the form of the readings' table nobody wrote down."""
 
-    def _guarantee(self, plan: Plan, read: object) -> Guarantee:
+    def _guarantee(self, plan: Plan, read: object) -> accounting.Guarantee:
         del read
         return super()._guarantee(plan, FormNotes(self.found_form))
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from gaussveil.accounting import Certificate, Guarantee
+from gaussveil.accounting import Certificate
 from gaussveil.accounting.canonical import parse_json
 from gaussveil.containers import FormNotes, form_notes
 from gaussveil.errors import AssumptionError, FormatError
@@ -86,7 +86,7 @@ class Continued(Told, Mechanism):
         held = self.certificate_.guarantee
         if held.kind != "none" and assumed not in held.reason:
             reason = "; ".join(filter(None, (held.reason, assumed)))
-            said = Guarantee(held.kind, reason)
+            said = replace(held, reason=reason)
             self.certificate_ = replace(self.certificate_, guarantee=said)
 
     def _check_process(self) -> None:

@@ -223,6 +223,9 @@ def enclose_on_grid(
         return UNKNOWN
     with np.errstate(all="ignore"):
         plan = GridPlan.of(steps, epsilon, max(log_delta, -700.0), most_nodes)
+        # Where one loss alone spans far more than the sum needs, a grid that serves the sum has no memory for it.
+        if any(np.ptp(span) > 4 * most_nodes * plan.interval for span in plan.spans):
+            return UNKNOWN
         lower = _end(steps, epsilon, plan, upwards=False)
         upper = _end(steps, epsilon, plan, upwards=True)
     if math.isnan(lower) or math.isnan(upper):
