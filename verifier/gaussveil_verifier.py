@@ -610,7 +610,7 @@ def profile_delta(part: Part, epsilon: float, work: Work) -> arb:
         return subsampled(read_terms(*(columns[one] for one in COLUMNS)), rate, level, work)
     if name in ("fixed-size-batch", "poisson-subsampled-replace"):
         members(known, "a profile's parameters", "noise_multiplier rate")
-        noise, rate = number(known, "noise_multiplier", 1e-2, 1e6), number(known, "rate", 1e-9, 1.0)
+        noise, rate = number(known, "noise_multiplier", 1e-2, 1e6), number(known, "rate", 1e-12, 1.0)
         if name == "poisson-subsampled-replace":
             return replaced_in_batch(arb(noise), arb(rate), level)
         return subsampled([(Fraction(0), Fraction(1), 4 / Fraction(noise) ** 2)], rate, level, work)
@@ -985,7 +985,7 @@ def laws_of(part: Part) -> Law | None:
     name, known = part.profile["profile"], members(part.profile["parameters"], "a profile's parameters", None)
     if name == "poisson-subsampled-replace":
         members(known, "a profile's parameters", "noise_multiplier rate")
-        noise, rate = number(known, "noise_multiplier", 1e-2, 1e6), number(known, "rate", 1e-9, 1.0)
+        noise, rate = number(known, "noise_multiplier", 1e-2, 1e6), number(known, "rate", 1e-12, 1.0)
         return Law(1 / Fraction(noise) ** 2, rate, part.count, "replaced")
     if name != "poisson-subsampled":
         return None

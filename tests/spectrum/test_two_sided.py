@@ -104,6 +104,16 @@ def test_rates_have_no_cliff() -> None:
     assert deltas[1] == pytest.approx(deltas[2], rel=1e-2)
 
 
+@pytest.mark.parametrize("fixed_size", [False, True])
+def test_rates_of_replaced_records_have_no_floor(fixed_size: bool) -> None:
+    """All below 1e-9 were charged as 1e-9."""
+    ends = []
+    for rate in (1e-12, 1e-9):
+        step = DPSGD(noise_multiplier=2.0, sampling_rate=rate, fixed_size=fixed_size)
+        ends.append(float(Accountant("replace").add(step, 10).delta(0.0)) / rate)
+    assert ends[0] == pytest.approx(ends[1], rel=0.1 if fixed_size else 1e-6)  # the first comes from a grid
+
+
 def test_what_cannot_be_answered_is_refused_by_name() -> None:
     with pytest.raises(ParameterError, match="at most 10000000000 in all"):
         Accountant().add(DPSGD(noise_multiplier=1.0, sampling_rate=0.5), 10**15).epsilon(1e-5)

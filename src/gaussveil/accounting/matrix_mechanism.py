@@ -28,6 +28,7 @@ from gaussveil.spectrum import GaussianPair, PrivacyCurve
 from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 from gaussveil.spectrum.profiles import PoissonSubsampled
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
+from gaussveil.spectrum.subsampled.step import STORED_RATE
 from gaussveil.typing import Floats
 
 MOST_STEPS = 8192
@@ -93,7 +94,7 @@ class MatrixMechanism(NoiseDesign):
                 parts.append(
                     (
                         ReplacedInBatch(
-                            math.nextafter(1.0 / shift, 0.0), max(rate, 1e-9)
+                            math.nextafter(1.0 / shift, 0.0), max(rate, STORED_RATE)
                         ),
                         count,
                     )

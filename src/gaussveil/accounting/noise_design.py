@@ -19,7 +19,7 @@ from gaussveil.spectrum.stands_for import StandsFor
 from gaussveil.spectrum.subsampled.allocation import RandomAllocation
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
-from gaussveil.spectrum.subsampled.step import SMALLEST_RATE, Step
+from gaussveil.spectrum.subsampled.step import SMALLEST_RATE, STORED_RATE, Step
 
 NOISE = "[0.01, 1000000]"
 SLIGHTLY_LESS = 1.0 - 1e-15  # makes up for two roundings of a quotient
@@ -121,13 +121,13 @@ class DPSGD(NoiseDesign):
     def _step(self, relation: str, shift: float, rate: float) -> PrivacyCurve:
         if self.fixed_size:
             one_of("relation", relation, RELATIONS[1:])
-            return FixedSizeBatch(self.noise(), max(rate, 1e-9))
+            return FixedSizeBatch(self.noise(), max(rate, STORED_RATE))
         if rate == 1.0:
             return GaussianPair.mean_shift(
                 shift if relation == ADD_REMOVE else 2.0 * shift
             )
         if relation == REPLACE:
-            return ReplacedInBatch(self.noise(), max(rate, 1e-9))
+            return ReplacedInBatch(self.noise(), max(rate, STORED_RATE))
         return Step(self.noise(), max(rate, SMALLEST_RATE))
 
 

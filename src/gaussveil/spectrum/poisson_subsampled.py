@@ -20,7 +20,7 @@ from gaussveil.spectrum.named_profile import (
 from gaussveil.spectrum.named_profile import PrivacyProfile as PrivacyProfile
 from gaussveil.spectrum.named_profile import profile_from_dict as profile_from_dict
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
-from gaussveil.spectrum.subsampled.step import SMALLEST_RATE, Step
+from gaussveil.spectrum.subsampled.step import SMALLEST_RATE, STORED_RATE, Step
 from gaussveil.typing import Floats
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class PoissonSubsampled(PrivacyProfile):
             raise InputError(
                 "'base' must be a loss of added or removed records. Got one of replaced records."
             )
-        store(self, "rate", number("rate", self.rate, low=1e-12, high=1.0))
+        store(self, "rate", number("rate", self.rate, low=STORED_RATE, high=1.0))
         if not isinstance(self.backward, bool):
             raise ParameterError(
                 f"'backward' must be True or False. Got {self.backward!r}."

@@ -15,7 +15,7 @@ from gaussveil.spectrum.factors import Factors
 from gaussveil.spectrum.named_profile import PrivacyProfile, number, store
 from gaussveil.spectrum.pair import GaussianPair
 from gaussveil.spectrum.poisson_subsampled import PoissonSubsampled
-from gaussveil.spectrum.subsampled.step import Step
+from gaussveil.spectrum.subsampled.step import STORED_RATE, Step
 from gaussveil.typing import Floats
 
 
@@ -40,7 +40,7 @@ class FixedSizeBatch(PrivacyProfile):
             "noise_multiplier",
             number("noise_multiplier", self.noise_multiplier, low=1e-2, high=1e6),
         )
-        store(self, "rate", number("rate", self.rate, low=1e-9, high=1.0))
+        store(self, "rate", number("rate", self.rate, low=STORED_RATE, high=1.0))
 
     def _divergence(self, epsilon: Floats) -> Any:
         shift = 2.0 / self.noise_multiplier * (1.0 + 1e-15)

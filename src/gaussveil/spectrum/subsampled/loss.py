@@ -39,6 +39,7 @@ from gaussveil.spectrum.subsampled.companions import (
 from gaussveil.spectrum.subsampled.contour import Nodes, Parts, saddle
 from gaussveil.spectrum.subsampled.epsilon_search import EpsilonSearch
 from gaussveil.spectrum.subsampled.lines import Lines
+from gaussveil.spectrum.subsampled.members import Members, draws_alone
 from gaussveil.spectrum.subsampled.nodes import accurate, nodes_for, settled
 from gaussveil.spectrum.subsampled.rigorous_ends import RigorousEnds
 from gaussveil.spectrum.subsampled.step import Step
@@ -252,10 +253,9 @@ class SubsampledLoss(PrivacyCurve):
         open_question = (
             bool(back.steps) and back._single is None and epsilon < back.largest_loss
         )  # else that is quick
+        balls = None
         if open_question and ahead.lower > 0.0:
             balls = back._in_balls
-        else:
-            balls = None
         if (
             back is self
             or epsilon == 0.0
@@ -276,7 +276,7 @@ class SubsampledLoss(PrivacyCurve):
         """Whether log delta may exceed a goal."""
         if self.chernoff(epsilon) <= goal:
             return False
-        if self._single is None and self._plain is None:
+        if self._by_contour:
             value, _, error = nodes_for(self._parts, epsilon, goal).log_delta(epsilon)
             if math.isfinite(error):
                 return value + error > goal
@@ -288,15 +288,8 @@ class SubsampledLoss(PrivacyCurve):
         """log delta, its slope, its error bound, and the nodes it came from; those given serve if they are accurate."""
         if epsilon >= self.largest_loss:
             return -math.inf, 0.0, 0.0, nodes
-        if self._plain is not None:
-            return float(self._plain.enclose(epsilon).log_upper), math.nan, 0.0, nodes
-        if self._single is not None:
-            return (
-                float(enclose_single(self._single, epsilon).log_upper),
-                math.nan,
-                0.0,
-                nodes,
-            )
+        if not self._by_contour:
+            return float(self.enclose(epsilon).log_upper), math.nan, 0.0, nodes
         with np.errstate(all="ignore"):
             if nodes is not None and accurate(
                 *(answer := nodes.log_delta(epsilon)), epsilon
@@ -313,12 +306,24 @@ class SubsampledLoss(PrivacyCurve):
             return ZERO
         if self._single is not None:
             return enclose_single(self._single, epsilon)
+        if self._members is not None:
+            return self._members.enclose(epsilon)
         return self._ends.at(epsilon, goal)
+
+    @cached_property
+    def _members(self) -> Members | None:
+        """What decides where a record stands so far out of the noise that no grid holds it."""
+        return draws_alone(self._parts)
 
     @cached_property
     def _ends(self) -> RigorousEnds:
         """What finds these: lines, bands and grids."""
         return RigorousEnds(self._parts, self._in_balls, lambda: self._grid)
+
+    @property
+    def _by_contour(self) -> bool:
+        """Whether nothing simpler decides."""
+        return not (self._plain or self._single or self._members)
 
     @cached_property
     def _plain(self) -> PrivacyLoss | None:
@@ -361,14 +366,14 @@ class SubsampledLoss(PrivacyCurve):
     def _private_epsilon(self, delta: float) -> float:
         if self._plain is not None:
             return float(self._plain.epsilon(delta))
-        if self._single is not None:
-            if delta <= 0.0:
-                return self.largest_loss
-            return single_epsilon(self._single, log_down(delta))
         if delta <= 0.0:
             return self.largest_loss
+        if self._single is not None:
+            return single_epsilon(self._single, log_down(delta))
         if variation(self.steps, self.gaussian, self.laws) <= delta:
             return 0.0
+        if self._members is not None:
+            return self._members.epsilon(delta, self.largest_loss)
         search = EpsilonSearch(
             self._parts,
             log_down(delta),

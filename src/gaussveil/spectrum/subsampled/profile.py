@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from gaussveil.spectrum.factors import Factors
 from gaussveil.spectrum.named_profile import PrivacyProfile, number, store
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
-from gaussveil.spectrum.subsampled.step import Step
+from gaussveil.spectrum.subsampled.step import STORED_RATE, Step
 from gaussveil.typing import Floats
 
 
@@ -32,7 +32,7 @@ class ReplacedInBatch(PrivacyProfile):
             "noise_multiplier",
             number("noise_multiplier", self.noise_multiplier, low=1e-2, high=1e6),
         )
-        store(self, "rate", number("rate", self.rate, low=1e-9, high=1.0))
+        store(self, "rate", number("rate", self.rate, low=STORED_RATE, high=1.0))
 
     @property
     def step(self) -> Step:

@@ -25,6 +25,7 @@ from gaussveil.typing import Floats
 SMALLEST_RATE = (
     1e-15  # of a step that the contour takes; rarer ones are left to the grid
 )
+STORED_RATE = 1e-12  # the least rate that profiles are stored with
 SUM_DIGITS = 37.0  # e^-37 is 1e-16
 SUM_REACH = 9.5  # standard deviations that are summed
 FAR_KNEE = 8.0
