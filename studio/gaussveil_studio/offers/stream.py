@@ -63,11 +63,7 @@ class StreamOffer(Offer):
                     f"on {plan.repeated_events} days has epsilon {plan.repeated_epsilon:.4g}, delta "
                     f"{plan.repeated_delta:.2g}",
                 ),
-                (
-                    "Good for",
-                    ", ".join(plan.good_for)
-                    or "nothing: ask for less, or protect smaller events",
-                ),
+                ("Worth asking", str(plan.useful())),
             ),
             charge=stream.design_.charge,
             adjacency=adjacency_of(stream.design_.hidden),

@@ -12,6 +12,7 @@ import pyarrow as pa
 from gaussveil import mechanisms, statistics
 from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.mechanisms.table.release import TableRelease
+from gaussveil.mechanisms.table.useful import groups_apart
 from gaussveil.report.number_files import encode_columns
 from gaussveil.statistics import Source
 from gaussveil.statistics.keys import Discovered
@@ -194,7 +195,13 @@ class TableOffer(RehearsedOffer):
                 "Noise",
                 f"standard deviation about {error} if each group has {units} of them",
             ),
+            ("Worth asking", self._useful()),
         )
+
+    def _useful(self) -> str:
+        """Whether so many units can make it useful, and what to ask instead; from public numbers."""
+        plan = self._mechanism().plan()
+        return str(plan.useful(self.order["units"] * groups_apart(plan.request)))
 
     def python(self) -> str:
         """As Python."""

@@ -42,7 +42,7 @@ def usefulness(
         checks.positive("spread", spread)
     if units is not None:
         checks.whole("units", units)
-    apart = _apart(request)
+    apart = groups_apart(request)
 
     def enough(in_group: int) -> bool:
         found = deviations(in_group)
@@ -88,7 +88,7 @@ def usefulness(
     )
 
 
-def _apart(request: Request) -> int:
+def groups_apart(request: Request) -> int:
     """Among how many groups the units are divided, where each can be in a part of the groups only."""
     if request.discovered or request.cells <= request.touched:
         return 1
