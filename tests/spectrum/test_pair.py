@@ -16,6 +16,7 @@ from gaussveil import DPSGD, Accountant, Gaussian, GaussianPair, Laplace, Pair, 
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.spectrum.group_curve import GroupCurve
 from gaussveil.spectrum.profiles import profile_from_dict
+from gaussveil.typing import Floats
 
 EPSILONS = (0.0, 0.2, 0.45, 0.7)
 
@@ -185,3 +186,27 @@ def _independent(people: int, epsilon: float) -> tuple[list[float], list[float]]
     counts = np.arange(people + 1)
     shares = scipy.stats.binom(people, true).pmf(counts)
     return shares.tolist(), shares[::-1].tolist()
+
+
+def test_groups_are_never_below_tests_in_a_row_where_answers_reveal() -> None:
+    """Tests of all answers of three uses in their order, one after the other, against what is promised for two."""
+    with_record = [0.01, 0.5, 0.49, 0.0]
+    without = [0.0, 0.2, 0.7, 0.1]
+    p = q = np.ones(1)
+    for _ in range(3):
+        p = np.outer(p, with_record).ravel()
+        q = np.outer(q, without).ravel()
+
+    def found(null: Floats, other: Floats, rates: Floats) -> Floats:
+        order = np.argsort(np.where(other > 0.0, null / np.maximum(other, 1e-300), np.inf))
+        ends = [np.append(0.0, np.cumsum(column[order])) for column in (null, other)]
+        return np.interp(rates, *ends)
+
+    rates = np.linspace(0.0, 1.0, 1001)
+    twice = rates
+    for _ in range(2):
+        twice = np.maximum(found(q, p, twice), found(p, q, twice))
+    group = Accountant().add(Pair(with_record, without), 3).group(2)
+    for epsilon in (0.0, 0.2, 1.0):
+        truth = float(np.max(twice - math.exp(epsilon) * rates))
+        assert truth <= group.delta(epsilon) <= 1.1 * truth

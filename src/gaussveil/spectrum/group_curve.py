@@ -2,7 +2,7 @@
 
 If no test of neighbours has a true-positive rate above g at a false-positive rate, none of data sets that k records
 apart lie between has one above g applied k times. g is the least of the lines delta + e^epsilon x and, as either
-direction may come first, of 1 - e^-epsilon (1 - delta - x): any set of epsilons gives an upper end.
+direction may come first, of 1 - e^-epsilon (1 - delta - x), and of 1: any set of epsilons gives an upper end.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from gaussveil.typing import Floats
 
 LEVELS = 400  # epsilons at which the curve of one record is looked at
 SMALLEST = 1e-18  # of its deltas
+SLACK = 1.001  # of the probability of infinite losses: where the curve comes as near to it, nothing else is left
 FARTHEST = 600.0
 AT_A_TIME = 256  # epsilons that are compared with all corners
 MOST_MEMBERS = 1000
@@ -93,7 +94,7 @@ class GroupCurve(PrivacyCurve):
     def _of_one(self) -> tuple[Floats, Floats]:
         """Corners of the least of the lines, for one record."""
         ahead = self.curve
-        reach = float(np.max(ahead.dp_epsilon(max(SMALLEST, 2.0 * self._surely))))
+        reach = float(np.max(ahead.dp_epsilon(max(SMALLEST, SLACK * self._surely))))
         reach = min(max(reach, 1e-9), FARTHEST)
         levels = reach * np.linspace(0.0, 1.0, LEVELS) ** 1.5
         sides = {id(side): side for side in (ahead, ahead.reversed())}.values()
@@ -106,8 +107,10 @@ class GroupCurve(PrivacyCurve):
         )
         deltas = np.minimum(deltas * ROUNDED_UP, 1.0)
         grown = np.exp(levels)
-        slopes = np.concatenate([grown[::-1], 1.0 / grown[1:]])
-        starts = np.concatenate([deltas[::-1], 1.0 - (1.0 - deltas[1:]) / grown[1:]])
+        # The last line is that of 1, which all tests are below: others reach it before they end.
+        slopes = np.concatenate([grown[::-1], 1.0 / grown[1:], [0.0]])
+        missing = (1.0 - deltas[1:]) / grown[1:]
+        starts = np.concatenate([deltas[::-1], 1.0 - missing, [1.0]])
         with np.errstate(divide="ignore", invalid="ignore"):
             rates = np.diff(starts) / -np.diff(slopes)
         rates = np.clip(rates, 0.0, 1.0)
