@@ -63,3 +63,13 @@ def test_only_steps_that_no_grid_holds_are_asked_so() -> None:
     assert draws_alone(loss(0.051, 0.1, 5)._parts) is None
     two = SubsampledLoss([(Step(0.01, 0.1, False), 5), (Step(0.02, 0.1, False), 5)])
     assert draws_alone(two._parts) is None
+
+
+@pytest.mark.parametrize(("noise", "rate", "uses"), [(0.02, 0.1, 4), (1.0, 0.1, 1)])
+def test_many_deltas_have_the_epsilons_of_each_alone(noise: float, rate: float, uses: int) -> None:
+    """Where closed ends decide instead of a contour, too: they have no slopes to step along."""
+    steps = DPSGD(noise_multiplier=noise, sampling_rate=rate)
+    curve = Accountant().add(steps, uses).loss
+    deltas = np.geomspace(1e-9, 0.05, 14)
+    alone = [float(curve.epsilon(float(delta))) for delta in deltas]
+    assert np.asarray(curve.epsilon(deltas)).tolist() == alone

@@ -44,6 +44,7 @@ from gaussveil.spectrum.subsampled.nodes import accurate, nodes_for, settled
 from gaussveil.spectrum.subsampled.rigorous_ends import RigorousEnds
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.subsampled.stored_step import stored
+from gaussveil.spectrum.subsampled.surely_drawn import surely_drawn
 from gaussveil.spectrum.subsampled.sweep import MANY, KeptNodes, epsilons, swept
 from gaussveil.spectrum.subsampled.variation import variation
 from gaussveil.typing import Floats
@@ -73,7 +74,7 @@ class SubsampledLoss(PrivacyCurve):
                 "Label edges cannot be composed with random batches. Got a batch of losses."
             )
         losses = [
-            _without_chance(step, n) for step, n in steps if step.sampling_rate == 1.0
+            surely_drawn(step, n) for step, n in steps if step.sampling_rate == 1.0
         ]
         if gaussian is not None:
             losses.insert(0, gaussian)
@@ -207,9 +208,11 @@ class SubsampledLoss(PrivacyCurve):
     def epsilon(self, delta: Any) -> Any:
         """Smallest epsilon with `delta(epsilon) <= delta`, on the private side."""
         asked = probability_array("delta", delta, np.zeros(()))
-        found = epsilons(
-            self._evaluate, self._private_epsilon, np.ravel(asked), self._kept
-        )
+        wanted = np.ravel(asked)
+        if self._by_contour:
+            found = epsilons(self._evaluate, self._private_epsilon, wanted, self._kept)
+        else:
+            found = np.array([self._private_epsilon(float(one)) for one in wanted])
         return np.reshape(found, asked.shape)[()]
 
     def dp_epsilon(self, delta: Any) -> Any:
@@ -323,7 +326,8 @@ class SubsampledLoss(PrivacyCurve):
     @property
     def _by_contour(self) -> bool:
         """Whether nothing simpler decides."""
-        return not (self._plain or self._single or self._members)
+        simpler = (self._plain, self._single, self._members)
+        return all(one is None for one in simpler)
 
     @cached_property
     def _plain(self) -> PrivacyLoss | None:
@@ -390,12 +394,3 @@ def _counted(items: Iterable[tuple[Item, int]]) -> dict[Item, int]:
     for item, count in items:
         counts[item] = counts.get(item, 0) + count
     return counts
-
-
-def _without_chance(step: Step, count: int) -> PrivacyLoss:
-    """Steps that every record is in: a mean shift, rounded up; twice as far where a record is replaced."""
-    energy = 1.0 / step.noise_multiplier**2
-    if step.replace:
-        energy = 4.0 / step.noise_multiplier**2
-    energy *= 1.0 + 4.0 * UNIT_ROUNDOFF
-    return PrivacyLoss.from_terms([0.0], [1.0], [energy]) ** count

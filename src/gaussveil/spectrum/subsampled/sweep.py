@@ -128,5 +128,6 @@ def _between(
         if near.all():
             break
         steps = (excess + 0.5 * margin + 0.5 * at.error) / at.slope
-        guess = np.where(near, guess, np.clip(guess - steps, low, high))
+        moves = ~near & np.isfinite(steps)
+        guess = np.where(moves, np.clip(guess - steps, low, high), guess)
     return np.where(near, guess, math.nan)
