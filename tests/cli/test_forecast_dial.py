@@ -27,6 +27,12 @@ def test_the_dial_is_drawn_for_the_owner_and_nothing_is_released(run: Run, tmp_p
     assert all(point["private"] is None for point in answer["dial"])
     assert stat.S_IMODE((tmp_path / "dial.svg").stat().st_mode) == 0o600
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dial.svg", "readings.parquet"]
+    code, out, _ = run(*words, "--dial", tmp_path / "again.svg")
+    assert code == 0
+    assert "nan" not in out
+    code, _, err = run(*words, "--clusters", "9", "--home", "home00001", "--delta", "1e-5", "--out", tmp_path / "f.csv")
+    assert code == 2
+    assert "clusters must be a whole number in [1, 8]. Got 9." in err
     code, _, err = run(*words, "--home", "home00001")
     assert code == 2
     assert "--out must name" in err

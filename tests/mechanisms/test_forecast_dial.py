@@ -63,5 +63,10 @@ def test_without_the_truth_errors_are_not_known_and_a_short_one_is_refused() -> 
     forecaster = PrivateForecaster(horizon="2h", epsilon=1.0, delta=1e-5, clusters=1, order=(1, 0)).fit(PAST)
     (point,) = forecaster.dial(promises=DIAL_PROMISES[:1], clusters=(1,))
     assert np.isnan(point.private)
+    wide = forecaster.dial(promises=DIAL_PROMISES[-1:], clusters=(1,))
+    rows, verdict = dial_lines(wide)
+    assert rows[0][-3:] == ("-", "-", "-")
+    assert "first pays" not in verdict
+    assert "errors are known only with readings that followed" in verdict
     with pytest.raises(ParameterError, match="truth"):
         forecaster.dial(FUTURE.window(0, 1), promises=DIAL_PROMISES[:1], clusters=(1,))

@@ -35,6 +35,7 @@ class DialPoint:
     """One setting of the dial; errors are root mean squares of the logarithm of power, nan without the truth."""
 
     clusters: int
+    """Groups that were asked for: there are fewer where one of them would have less than six households."""
     group: float
     """Households in a group, on average."""
     epsilon: float

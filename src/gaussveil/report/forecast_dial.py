@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,8 +12,8 @@ from gaussveil.figure_style import FAINT, INK, SERIES, drawing, legend_above
 from gaussveil.mechanisms.forecast_dial import DialPoint, chosen
 
 HEADINGS = (
-    "groups",
-    "homes",
+    "groups at most",
+    "homes in each",
     "epsilon",
     "delta",
     "kept",
@@ -72,9 +73,10 @@ def dial_lines(points: Sequence[DialPoint]) -> tuple[list[tuple[str, ...]], str]
             f"{point.epsilon:g}",
             f"{point.delta:g}",
             f"{point.kept:.2g}",
-            f"{point.private:.3g}",
-            f"{point.centre:.3g}",
-            f"{point.plain:.3g}",
+            *(
+                "-" if math.isnan(error) else f"{error:.3g}"
+                for error in (point.private, point.centre, point.plain)
+            ),
         )
         for point in points
     ]
@@ -83,6 +85,12 @@ def dial_lines(points: Sequence[DialPoint]) -> tuple[list[tuple[str, ...]], str]
         return (
             rows,
             "at none of these settings does a forecast of one home tell more than its group's average",
+        )
+    if math.isnan(best.private):
+        return rows, (
+            f"a forecast of one home keeps {best.kept:.2g} of the variance between homes' forecasts "
+            f"at epsilon {best.epsilon:g}, delta {best.delta:g}, in groups of {best.group:.0f}; "
+            "errors are known only with readings that followed (--at)"
         )
     return rows, (
         f"a forecast of one home first pays at epsilon {best.epsilon:g}, delta {best.delta:g}, in groups of "

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gaussveil import timeseries
+from gaussveil import checks, timeseries
 from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.timeseries.clock import duration_minutes
 from gaussveil.typing import Floats
@@ -81,6 +81,7 @@ class HouseholdModels:
         if isinstance(clusters, Mapping):
             labels = _given_clusters(readings.households, clusters, smallest)
         else:
+            checks.whole("clusters", clusters, f"[1, {len(readings)}]")
             labels = timeseries.cluster_households(
                 timeseries.day_profiles(season), clusters, smallest=smallest
             ).labels
