@@ -88,8 +88,8 @@ def test_noise_in_the_language_of_attacks() -> None:
     noise = noise_for(true_positive_rate=0.1, at=0.01)
     assert GaussianPair.mean_shift(1 / noise).true_positive_rate(0.01) == pytest.approx(0.1, rel=1e-6)
     assert Accountant().add(Gaussian(noise_multiplier=noise)).true_positive_rate(0.01) <= 0.1
-    noise = calibrate(DPSGD(sampling_rate=0.1), steps=10, advantage=0.2)
-    run = Accountant().add(DPSGD(noise_multiplier=noise, sampling_rate=0.1), 10)
+    noise = calibrate(DPSGD(sampling_rate=0.1), steps=300, advantage=0.2)
+    run = Accountant().add(DPSGD(noise_multiplier=noise, sampling_rate=0.1), 300)
     assert 0.2 * (1 - 1e-6) <= run.advantage() <= 0.2
     assert run.tradeoff(0.01) == pytest.approx(1 - run.true_positive_rate(0.01))
 
