@@ -210,3 +210,13 @@ def test_groups_are_never_below_tests_in_a_row_where_answers_reveal() -> None:
     for epsilon in (0.0, 0.2, 1.0):
         truth = float(np.max(twice - math.exp(epsilon) * rates))
         assert truth <= group.delta(epsilon) <= 1.1 * truth
+
+
+def test_ends_of_densities_are_not_called_proven() -> None:
+    """Those of probabilities are."""
+    answer = Pair([0.7, 0.3], [0.4, 0.6])
+    density = Pair(scipy.stats.logistic(0.5), scipy.stats.logistic(0.0))
+    exact = math.tanh(0.125)
+    found = Accountant().add(density).enclose(0.0)
+    assert exact - 1e-9 <= found.lower <= exact + 1e-15 < found.upper
+    assert (found.proven, Accountant().add(answer).enclose(0.0).proven) == (False, True)

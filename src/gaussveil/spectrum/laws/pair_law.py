@@ -14,11 +14,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gaussveil.checks import refuse
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.spectrum.arguments import float_array, require_finite
 from gaussveil.spectrum.constants import MOST_ATOMS, ULP
+from gaussveil.spectrum.enclosures.interval import Enclosure
 from gaussveil.spectrum.factors import Factors
 from gaussveil.spectrum.laws.has_law import FiniteLosses, HasLaw
 from gaussveil.spectrum.laws.loss_tables import Tables, is_table, tables_of
@@ -188,6 +190,13 @@ class Pair(HasLaw):
 
     def _divergence(self, epsilon: Floats) -> Any:
         return self._sums.delta(epsilon)
+
+    def enclose(self, epsilon: ArrayLike) -> Enclosure:
+        """Ends of delta; of densities they are not proven: quadrature found their probabilities."""
+        ends = super().enclose(epsilon)
+        if self._least is None and self._lacks == 0.0:
+            return ends
+        return Enclosure.of(ends.lower, ends.upper, proven=False)
 
     def _in_balls(self, epsilon: arb) -> arb:
         from flint import arb
