@@ -220,3 +220,8 @@ def test_ends_of_densities_are_not_called_proven() -> None:
     found = Accountant().add(density).enclose(0.0)
     assert exact - 1e-9 <= found.lower <= exact + 1e-15 < found.upper
     assert (found.proven, Accountant().add(answer).enclose(0.0).proven) == (False, True)
+
+
+def test_groups_of_what_surely_reveals_have_a_delta_of_one() -> None:
+    revealing = Accountant().add(Pair([1.0, 0.0], [0.0, 1.0])).group(2)
+    assert revealing.delta(3.0) == 1.0

@@ -94,7 +94,8 @@ class GroupCurve(PrivacyCurve):
     def _of_one(self) -> tuple[Floats, Floats]:
         """Corners of the least of the lines, for one record."""
         ahead = self.curve
-        reach = float(np.max(ahead.dp_epsilon(max(SMALLEST, SLACK * self._surely))))
+        least = min(max(SMALLEST, SLACK * self._surely), 1.0)
+        reach = float(np.max(ahead.dp_epsilon(least)))
         reach = min(max(reach, 1e-9), FARTHEST)
         levels = reach * np.linspace(0.0, 1.0, LEVELS) ** 1.5
         sides = {id(side): side for side in (ahead, ahead.reversed())}.values()
