@@ -24,15 +24,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+import synthetic_scores as scores
+import synthetic_sets as sets
 from gaussveil import SyntheticTable
 from gaussveil.calibration import mean_shift_for
+from side_by_side import kept
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-import synthetic_scores as scores  # noqa: E402
-import synthetic_sets as sets  # noqa: E402
-from side_by_side import kept  # noqa: E402
-
 DRAWS = int(os.environ.get("DRAWS", "10"))
 PEER_DRAWS = int(os.environ.get("PEER_DRAWS", "1"))
 PEER_PYTHON = os.environ.get("PEER_PYTHON") or str(HERE.parent / ".venv-peers-synthetic" / "bin" / "python")

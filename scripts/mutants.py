@@ -92,9 +92,9 @@ def changed(node: ast.AST) -> None:
         assert isinstance(node.value, int | float)
         node.value = node.value + 1 if isinstance(node.value, int) else 1.5 * node.value if node.value else 0.5
     elif isinstance(node, ast.Compare):
-        node.ops[0] = OPERATORS[type(node.ops[0])]()  # type: ignore[assignment]
+        node.ops[0] = OPERATORS[type(node.ops[0])]()
     else:
-        node.op = OPERATORS[type(node.op)]()  # type: ignore[attr-defined]
+        node.op = OPERATORS[type(node.op)]()
 
 
 def mutants_of(path: Path) -> list[Mutant]:
@@ -122,7 +122,7 @@ class Loader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Where the module is asked for, this is its loader."""
         if name != self.name:
             return None
-        return importlib.util.spec_from_file_location(name, self.path, loader=self)  # type: ignore[arg-type]
+        return importlib.util.spec_from_file_location(name, self.path, loader=self)
 
     def exec_module(self, module: Any) -> None:
         """Run the changed module."""

@@ -100,7 +100,7 @@ def test_a_histogram_of_whole_rows_has_the_noise_of_counts() -> None:
     assert plain.alternatives()["histogram_kw: whole=True"] == pytest.approx(0.96, abs=0.005)
     assert "histogram_kw: whole=True" not in whole.alternatives()
     with pytest.raises(ParameterError, match="whole must be True or False"):
-        Histogram("kw", EDGES, whole=1)  # type: ignore[arg-type]
+        Histogram("kw", EDGES, whole=1)
     value = asked(Histogram("kw", EDGES, whole=True), by={}, epsilon=50.0).release(people()).value
     bins = [value[f"histogram_kw {label}"][0].as_py() for label in Histogram("kw", EDGES).bins.values]
     assert bins == np.histogram(people()["kw"], EDGES)[0].tolist()

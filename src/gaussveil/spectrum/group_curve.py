@@ -82,12 +82,12 @@ class GroupCurve(PrivacyCurve):
         rates, first = self._of_one
         x, y = rates, first
         for _ in range(self.members - 1):
-            reached = np.interp(
-                rates, y, x
-            )  # where what was found so far meets a corner
+            # Where what was found so far meets a corner.
+            reached = np.interp(rates, y, x)
             places = np.unique(np.concatenate([x, reached]))
             found = np.interp(places, x, y)
-            x, y = places, np.minimum(np.interp(found, rates, first) * ROUNDED_UP, 1.0)
+            x = places
+            y = np.minimum(np.interp(found, rates, first) * ROUNDED_UP, 1.0)
         return x, y
 
     @cached_property

@@ -20,8 +20,8 @@ from gaussveil.accounting.exchange.cut_batches import (
     repeatedly_drawn,
     truncated_batch,
 )
-from gaussveil.accounting.exchange.library import event_library
 from gaussveil.accounting.exchange.noise_scales import checked_scale, over
+from gaussveil.accounting.exchange.peer_library import event_library
 from gaussveil.accounting.exchange.selection import best_of_many
 from gaussveil.accounting.relation import RELATIONS
 from gaussveil.errors import (

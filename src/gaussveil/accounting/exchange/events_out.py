@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gaussveil.accounting.charge import Charge, Part
-from gaussveil.accounting.exchange.library import event_library
+from gaussveil.accounting.exchange.peer_library import event_library
 from gaussveil.errors import (
     AssumptionError,
     InputError,

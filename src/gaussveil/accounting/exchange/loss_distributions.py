@@ -13,7 +13,7 @@ from gaussveil import checks
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.directed import Directed
-from gaussveil.accounting.exchange.library import event_library
+from gaussveil.accounting.exchange.peer_library import event_library
 from gaussveil.accounting.ledger.ledger import Ledger
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR
 from gaussveil.typing import Floats
