@@ -119,3 +119,10 @@ def test_what_cannot_be_answered_is_refused_by_name() -> None:
         Accountant().add(DPSGD(noise_multiplier=1.0, sampling_rate=0.5), 10**15).epsilon(1e-5)
     with pytest.raises(NumericalError, match="no grid holds"):
         enclose_on_grid([(Step(0.01, 0.5), 3)], 15000.0, -11.5)
+
+
+def test_a_grid_that_no_memory_holds_says_nothing() -> None:
+    """One loss of the reversed run alone spans billions of the cells that its sum would need."""
+    run = Accountant().add(DPSGD(noise_multiplier=1.0, sampling_rate=0.01), steps=300)
+    ends = enclose_on_grid(run.loss.reversed().factors().steps, 5.0, -700.0)
+    assert (ends.lower, ends.upper) == (0.0, 1.0)
