@@ -18,7 +18,7 @@ import pytest
 from gaussveil.engines import open
 from gaussveil.engines.location import locate, public_name, spoken_name
 from gaussveil.errors import GaussveilError, SchemaError, SourceError
-from gaussveil.statistics import Moments, Source, as_source
+from gaussveil.statistics import Labels, Moments, Source, as_source
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -209,6 +209,39 @@ def test_names_of_folders_are_no_columns(table_of: Opener, tmp_path: Path) -> No
         source = table_of(tmp_path / name)
         assert source.schema.names == ["kw"]
         assert source.table(order=["kw"])["kw"].to_pylist() == [1.0, 2.0]
+
+
+def test_text_that_spark_wrote_with_a_collation_is_compared_by_its_bytes(spark: Any, tmp_path: Path) -> None:
+    """Of columns that Spark takes for equal whatever their case or accents: unit, key of groups, label and order."""
+    names = ["a", "A", "\u00e9", "e\u0301", "e", "ss", "\u00df", " a"]
+    kinds = {"home": "UTF8_LCASE", "zone": "UNICODE_CI", "label": "UNICODE_AI", "kw": ""}
+    rows = {name: [names[(k + place) % 8] for k in range(48)] for place, name in enumerate(("home", "zone", "label"))}
+    given = pa.table({**rows, "kw": np.arange(48.0)})
+    typed = [f"{name} COLLATE {kind} AS {name}" if kind else name for name, kind in kinds.items()]
+    frame = spark.createDataFrame(given.to_pandas()).selectExpr(*typed)
+    frame.coalesce(1).write.parquet(str(tmp_path / "t"))
+    assert spark.read.parquet(str(tmp_path / "t")).select("home").distinct().count() < len(names)
+
+    def outcome(source: Source) -> dict[str, Any]:
+        kept = source.bounded("home", 2)
+        moments = kept.aggregate(Moments(clip=99.0), columns=["kw"], group=Labels("label", ["a", "A", "\u00df"]))
+        values, units = source.units_per_value("home", "zone", 3)
+        return {
+            "homes": source.map_groups(lambda rows: rows["zone"].to_pylist(), by="home", order=["label", "kw"]),
+            "kept": (kept.row_count(), source.sample(0.5, 3).row_count(), source.bounded("zone", 1).row_count()),
+            "labels": (moments.count.integers().tolist(), moments.total.to_float().tolist()),
+            "keys": sorted(zip(values.to_pylist(), units.tolist())),
+        }
+
+    expected = outcome(as_source(given))
+    assert [home for home, _ in expected["homes"]] == sorted(names)
+    assert expected["kept"][::2] == (16, 8)
+    for source in (open(tmp_path / "t"), open(tmp_path / "t", engine="spark", session=spark)):
+        assert outcome(source) == expected
+    form = {"columns": {"home": "text", "zone": "text", "label": "text", "kw": "number"}, "missing": ["ss"]}
+    pinned = outcome(open(tmp_path / "t", schema=form))
+    assert [home for home, _ in pinned["homes"]] == sorted(set(names) - {"ss"})
+    assert outcome(open(tmp_path / "t", engine="spark", session=spark, schema=form)) == pinned
 
 
 @pytest.mark.parametrize("other", [{"kw": [3, 4]}, {"kw": ["3", "oops"]}, {}])

@@ -21,6 +21,7 @@ from gaussveil.errors import ParameterError, SchemaError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 Batches = Iterator[pa.RecordBatch]
 Lines = Callable[[], "tuple[DataFrame, Callable[[Batches], Batches]]"]
@@ -49,7 +50,24 @@ def read_parquet(session: SparkSession, location: Location) -> DataFrame:
     files = _files(location)
     if location.local:
         _require_known_types(files[0])
-    return session.read.options(**_WHOLE).parquet(*files)
+    reader = session.read.options(**_WHOLE)
+    frame = reader.parquet(*files)
+    bare = _without_collations(frame.schema)
+    if bare == frame.schema:
+        return frame
+    return reader.schema(bare).parquet(*files)
+
+
+def _without_collations(schema: StructType) -> StructType:
+    """The same columns, their text compared by its bytes: a collation that Spark wrote knows other units than we do."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    fields = []
+    for field in schema:
+        collated = isinstance(field.dataType, StringType)
+        kind = StringType() if collated else field.dataType
+        fields.append(StructField(field.name, kind, field.nullable))
+    return StructType(fields)
 
 
 def stored_cells(
