@@ -147,6 +147,18 @@ def test_what_is_private_is_on_no_network_of_the_readers() -> None:
     assert {service["restart"] for service in services.values() if "restart" in service} == {"unless-stopped"}
 
 
+def test_every_image_that_is_not_built_here_is_named_by_its_digest() -> None:
+    """A tag moves on by itself; a digest does when somebody runs pin-images.sh, and one name has one digest."""
+    froms = re.findall(r"^FROM (?:--\S+ )*(\S+)", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE | re.IGNORECASE)
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"].values()
+    built = {service["image"] for service in services if "build" in service}
+    images = froms + [service["image"] for service in services if service["image"] not in built]
+    assert len(images) == 4
+    digests = [re.fullmatch(r"([a-z0-9./-]+:[A-Za-z0-9._-]+)@(sha256:[0-9a-f]{64})", image) for image in images]
+    assert all(digests), images
+    assert len({match and match[1] for match in digests}) == len({match and match[2] for match in digests}) == 2
+
+
 def test_images_are_pinned_to_what_the_registry_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asks the registry is another program here: there may be none."""
     for name in ("Dockerfile", "compose.yaml", "pin-images.sh"):
