@@ -216,6 +216,10 @@ class WorstShift:
         spread_slopes[0] = -pull.T @ solved
         return Smooth(value, shift_slopes, spread_slopes, figures)
 
+    def farthest(self, shifts: Floats, spreads: Floats) -> int:
+        """The place of the longest edge."""
+        return int(np.argmax(self._found(shifts, spreads, self.edges)[0]))
+
     def each(self, shifts: Floats, spreads: Floats) -> tuple[Floats, Floats, Floats]:
         """Every figure, with rows of gradients in all shifts and in the spread of all labels, kept at the first."""
         squares, solved = self._found(shifts, spreads, self.edges)

@@ -97,14 +97,11 @@ class Search:
         """The noise with its worst exact delta; of constant queries and one covariance the farthest edge has it."""
         if not self.models.constant or np.any(noise.spreads != noise.spreads[:1]):
             return measured(self.objective, noise)
-        distances = (
-            WorstShift(self.models, self.edges)
-            .smooth(noise.shifts, noise.spreads, 1.0)
-            .figures[:, 0]
+        longest = WorstShift(self.models, self.edges).farthest(
+            noise.shifts, noise.spreads
         )
-        farthest = np.argmax(distances, keepdims=True)
         figures = self.objective.smooth(
-            noise.shifts, noise.spreads, 1.0, farthest
+            noise.shifts, noise.spreads, 1.0, np.array([longest])
         ).figures
         return replace(noise, figure=float(np.max(figures)))
 

@@ -18,6 +18,7 @@ from gaussveil.errors import AssumptionError, NumericalError, ParameterError, Sh
 from gaussveil.noise import GaussianNoise, Generator
 from gaussveil.shown import Shown
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
+from gaussveil.spectrum.one_covariance import squared_shifts_above
 from gaussveil.typing import Floats
 
 CONSTANT_GRID = (
@@ -99,14 +100,21 @@ class ClassLabelPlan(Shown):
         return centres
 
     @cached_property
+    def _output_covariances(self) -> Floats:
+        """Covariances of queries and noise together, one per label."""
+        drawn = np.stack(
+            [np.asarray(noise.continuous_covariance) for noise in self.noises]
+        )
+        return np.asarray(
+            self.models.covariances + (drawn + drawn.transpose(0, 2, 1)) / 2
+        )
+
+    @cached_property
     def pairs(self) -> PrivacyLoss:
         """Dominating pairs, one per ordered edge; of a swap of two labels where all are released together."""
         first = self.edges[:, 0]
         second = self.edges[:, 1]
-        drawn = np.stack(
-            [np.asarray(noise.continuous_covariance) for noise in self.noises]
-        )
-        total = self.models.covariances + (drawn + drawn.transpose(0, 2, 1)) / 2
+        total = self._output_covariances
         pair = GaussianPair(
             self.centres[first], total[first], self.centres[second], total[second]
         )
@@ -120,13 +128,27 @@ class ClassLabelPlan(Shown):
 
         Mean gaps of equal covariances matter through the sum of their squares only; rounding it up keeps it sound.
         """
-        pairs, _ = self.pairs.dominating()
-        if np.any(pairs.variance_gap):
+        energy = self._energies
+        if energy is None:
             return self.pairs
-        energy = np.sum(np.asarray(pairs.energy), axis=-1, keepdims=True) * ROUND_UP
         return PrivacyLoss.from_terms(
             np.zeros_like(energy), np.ones_like(energy), energy
         )
+
+    @cached_property
+    def _energies(self) -> Floats | None:
+        """Squared mean shifts of the pairs, rounded up, as a column; None where covariances differ."""
+        spreads = self._output_covariances
+        if np.any(spreads != spreads[:1]):
+            return None
+        squares = squared_shifts_above(self.centres, spreads[0], self.edges)
+        if squares is not None:
+            return squares[:, None] * (2.0 if self.swap else 1.0)
+        pairs, _ = self.pairs.dominating()
+        if np.any(pairs.variance_gap):
+            return None
+        energy = np.sum(np.asarray(pairs.energy), axis=-1, keepdims=True)
+        return np.asarray(energy * ROUND_UP)
 
     @property
     def sampler_error(self) -> float:

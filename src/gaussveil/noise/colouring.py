@@ -39,6 +39,13 @@ class Colouring:
 
 def colour(covariances: Sequence[Floats], lattice_variance: float) -> list[Colouring]:
     """Colourings with common widths, each of a covariance M with M - lattice_variance I >= N proven."""
+    if all(np.array_equal(covariance, covariances[0]) for covariance in covariances):
+        # labels that share a covariance share its colouring
+        return _colour(covariances[:1], lattice_variance) * len(covariances)
+    return _colour(covariances, lattice_variance)
+
+
+def _colour(covariances: Sequence[Floats], lattice_variance: float) -> list[Colouring]:
     spectra = [
         np.linalg.eigh((covariance + covariance.T) / 2) for covariance in covariances
     ]

@@ -20,6 +20,9 @@ from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.typing import Array, Floats
 
 TIE = 1e-6  # edges this close to the worst are all enclosed; floats agree to better than 1e-9
+MEAN_SHIFT_TIE = (
+    1e-11  # of squared lengths, that sums of up to thousands of terms tell wrongly
+)
 LEAST_ENERGY = 1e-6  # of a mean shift whose closed form keeps its digits
 FAINTER = 1.0 - 2.0**-48  # more than roundings of noise multipliers and shifts are
 
@@ -114,8 +117,14 @@ class GaussianFacts(PrivacyCurve):
         """Ends of delta; edges of a batch that are clearly not the worst need no enclosure."""
         if not self.batch_shape:
             return self.enclose(epsilon)
-        rough = np.reshape(self.delta(epsilon), -1)
-        tied = np.flatnonzero(rough >= np.max(rough) * (1 - TIE))
+        if self.is_mean_shift:
+            # rounded sums of energies may tell the longest wrongly by a few roundings
+            rough = np.reshape(np.sum(np.asarray(self.energy), axis=-1), -1)
+            alike = MEAN_SHIFT_TIE
+        else:
+            rough = np.reshape(self.delta(epsilon), -1)
+            alike = TIE
+        tied = np.flatnonzero(rough >= np.max(rough) * (1 - alike))
         ends = [edge.enclose(epsilon) for edge in self._distinct_edges(tied)]
         largest = ends[0]
         for other in ends[1:]:

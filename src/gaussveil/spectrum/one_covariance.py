@@ -1,0 +1,77 @@
+"""Gaussians of one covariance, whitened once: squared distances of any number of pairs, rounded up with proof.
+
+N(a, S) against N(b, S) is a mean shift of length |L^-1 (a - b)| with S = L L'. Any matrix W that makes E = W S W' - I
+small serves in place of L^-1: v' S^-1 v is at most |W v|^2 / (1 - |E|). Errors of products in doubles are bounded by
+the same products of absolute values (Higham, Accuracy and Stability of Numerical Algorithms, section 3.5), whatever
+the order of their sums.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gaussveil.spectrum.constants import UNIT_ROUNDOFF
+from gaussveil.spectrum.reduction_rules import scale_of
+from gaussveil.typing import Floats
+
+LARGEST_RESIDUAL = 1e-9  # of the whitened covariance; beyond it more digits are needed
+PAIRS_AT_ONCE = 1 << 16
+BELOW_DOUBLES = 1e-290  # more than products lose below the range of doubles
+ABOVE = 1 + 2.0**-40  # for the few roundings of the bounds themselves
+
+
+@np.errstate(all="ignore")  # what is not finite is not answered
+def squared_shifts_above(
+    centres: Floats, covariance: Floats, edges: NDArray[np.intp]
+) -> Floats | None:
+    """Upper ends of the squared Mahalanobis distances of pairs of `centres`; None where doubles do not suffice.
+
+    Args:
+        centres: one row for each of the Gaussians.
+        covariance: symmetric, the same for all.
+        edges: pairs of rows, one for each answer.
+    """
+    scale = scale_of(np, np.diagonal(covariance))
+    scaled = covariance * scale[:, None] * scale
+    try:
+        whitener = np.linalg.inv(np.linalg.cholesky(scaled))
+    except np.linalg.LinAlgError:
+        return None
+    residual = _residual_above(whitener, scaled)
+    if not residual <= LARGEST_RESIDUAL:
+        return None
+    squares = np.empty(len(edges))
+    for begin in range(0, len(edges), PAIRS_AT_ONCE):
+        part = edges[begin : begin + PAIRS_AT_ONCE]
+        gaps = (centres[part[:, 0]] - centres[part[:, 1]]) * scale
+        squares[begin : begin + len(part)] = _squares_above(gaps, whitener)
+    squares *= ABOVE / (1 - residual)
+    if not np.all(np.isfinite(squares)):
+        return None
+    return squares
+
+
+def _residual_above(whitener: Floats, covariance: Floats) -> float:
+    """At least the norm of W S W' - I."""
+    size = len(covariance)
+    lost = _lost(2 * size + 1) * (
+        np.abs(whitener) @ np.abs(covariance) @ np.abs(whitener.T)
+    )
+    left = np.abs(whitener @ covariance @ whitener.T - np.eye(size))
+    return float(np.linalg.norm(left * ABOVE + lost)) * ABOVE + BELOW_DOUBLES
+
+
+def _squares_above(gaps: Floats, whitener: Floats) -> Floats:
+    """At least |W v|^2 of the rows v, each off by a rounding of its own."""
+    size = len(whitener)
+    lost = _lost(size + 1) * (np.abs(gaps) @ np.abs(whitener.T))
+    lengths = np.abs(gaps @ whitener.T) + lost
+    squares = np.sum(lengths**2, axis=1) * (1 + _lost(size + 2))
+    some = np.any(gaps != 0, axis=1)
+    return np.where(some, squares + BELOW_DOUBLES, 0.0)
+
+
+def _lost(roundings: int) -> float:
+    """What so many roundings take from a sum of products at most, as a share of the sum of their absolute values."""
+    return roundings * UNIT_ROUNDOFF / (1 - roundings * UNIT_ROUNDOFF) * ABOVE
