@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gaussveil.errors import (
@@ -13,6 +15,7 @@ from gaussveil.spectrum.selection import (
     array_namespace,
 )
 from gaussveil.spectrum.terms import Terms, folded
+from gaussveil.typing import Array
 
 
 def compose(*losses: PrivacyLoss) -> PrivacyLoss:
@@ -38,23 +41,9 @@ def compose(*losses: PrivacyLoss) -> PrivacyLoss:
     """
     if not losses:
         raise ParameterError("compose() needs at least one privacy loss.")
-    xp = array_namespace(*(loss.variance_gap for loss in losses))
-    try:
-        batch = np.broadcast_shapes(*(loss.batch_shape for loss in losses))
-    except ValueError:
-        raise ShapeError(
-            f"Batches must broadcast. Got {[loss.batch_shape for loss in losses]}."
-        ) from None
+    batch = _broadcast_batch(losses)
     columns = [
-        xp.concat(
-            [
-                xp.broadcast_to(
-                    getattr(loss._terms, name), (*batch, loss.variance_gap.shape[-1])
-                )
-                for loss in losses
-            ],
-            axis=-1,
-        )
+        _joined_column(losses, name, batch)
         for name in ("variance_gap", "log_ratio", "multiplicity", "energy")
     ]
     if batch:
@@ -62,3 +51,25 @@ def compose(*losses: PrivacyLoss) -> PrivacyLoss:
     else:
         terms = folded(*columns)
     return PrivacyLoss(terms, [source for loss in losses for source in loss._sources])
+
+
+def _broadcast_batch(losses: Sequence[PrivacyLoss]) -> tuple[int, ...]:
+    shapes = [loss.batch_shape for loss in losses]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ShapeError(f"Batches must broadcast. Got {shapes}.") from None
+
+
+def _joined_column(
+    losses: Sequence[PrivacyLoss], name: str, batch: tuple[int, ...]
+) -> Array:
+    """One column of the terms of all losses, side by side."""
+    xp = array_namespace(*(loss.variance_gap for loss in losses))
+    columns = [
+        xp.broadcast_to(
+            getattr(loss._terms, name), (*batch, loss.variance_gap.shape[-1])
+        )
+        for loss in losses
+    ]
+    return xp.concat(columns, axis=-1)

@@ -57,15 +57,28 @@ def is_positive_definite(matrix: Sequence[Sequence[float | Fraction]]) -> bool:
     Its eigenvalues are real, so all are positive exactly when the coefficients of the characteristic polynomial
     alternate in sign and none is zero (Descartes). Powers of two bring the diagonal near one first: a congruence.
     """
-    size = range(len(matrix))
-    diagonal = [Fraction(matrix[i][i]) for i in size]
+    diagonal = [Fraction(row[place]) for place, row in enumerate(matrix)]
     if any(value <= 0 for value in diagonal):
         return False
+    scaled = _near_one(matrix, diagonal)
+    if any(value * value > 16 for row in scaled for value in row):
+        return False  # the diagonal is below 4: |a_ij|^2 > a_ii a_jj
+    rounded = np.array([list(map(float, row)) for row in scaled])
+    if certainly_positive_definite(rounded, np.abs(rounded) * UNIT_ROUNDOFF + 1e-300):
+        return True
+    return _has_positive_roots(scaled)
+
+
+def _near_one(
+    matrix: Sequence[Sequence[float | Fraction]], diagonal: Sequence[Fraction]
+) -> list[list[Fraction]]:
+    """The symmetric part between two equal diagonal matrices of powers of two that bring its diagonal near one."""
+    size = range(len(matrix))
     scale = [
         (value.numerator.bit_length() - value.denominator.bit_length()) // 2
         for value in diagonal
     ]
-    scaled = [
+    return [
         [
             (Fraction(matrix[i][j]) + Fraction(matrix[j][i]))
             / 2
@@ -74,21 +87,19 @@ def is_positive_definite(matrix: Sequence[Sequence[float | Fraction]]) -> bool:
         ]
         for i in size
     ]
-    if any(
-        value * value > 16 for row in scaled for value in row
-    ):  # the diagonal is below 4: |a_ij|^2 > a_ii a_jj
-        return False
-    rounded = np.array([[float(value) for value in row] for row in scaled])
-    if certainly_positive_definite(rounded, np.abs(rounded) * UNIT_ROUNDOFF + 1e-300):
-        return True
-    denominator = math.lcm(*(value.denominator for row in scaled for value in row))
-    if len(size) ** 4 * denominator.bit_length() > MOST_EXACT_WORK:
+
+
+def _has_positive_roots(matrix: Sequence[Sequence[Fraction]]) -> bool:
+    """Whether the coefficients of the characteristic polynomial alternate in sign, none of them zero."""
+    size = len(matrix)
+    denominator = math.lcm(*(value.denominator for row in matrix for value in row))
+    if size**4 * denominator.bit_length() > MOST_EXACT_WORK:
         raise NumericalError(
             "Positive definiteness was not decided: the matrix is too large to be treated exactly."
         )
     polynomial = fmpz_mat(
-        [[int(value * denominator) for value in row] for row in scaled]
+        [[int(value * denominator) for value in row] for row in matrix]
     ).charpoly()
     return all(
-        (-1) ** (len(size) - power) * int(polynomial[power]) > 0 for power in size
+        (-1) ** (size - power) * int(polynomial[power]) > 0 for power in range(size)
     )

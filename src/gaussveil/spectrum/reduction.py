@@ -7,6 +7,7 @@ near-equal ones. Where ratios span many decades singular values serve (derived: 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -75,17 +76,9 @@ def reduce_pair(pair: ExactMatrices) -> tuple[Array, Array, Array, Array]:
     xp = array_namespace(pair.cov_x)
     dimension = int(pair.cov_x.shape[-1])
     ranked = ((pair.mean_x, 1), (pair.cov_x, 2), (pair.mean_y, 1), (pair.cov_y, 2))
-    leading = [tuple(array.shape[: array.ndim - rank]) for array, rank in ranked]
-    try:
-        if any(leading):
-            batch = np.broadcast_shapes(*leading)
-        else:
-            batch = ()
-    except ValueError:
-        raise ShapeError(
-            "The leading axes of mean_x, cov_x, mean_y and cov_y must broadcast. "
-            f"Got {leading[0]}, {leading[1]}, {leading[2]} and {leading[3]}."
-        ) from None
+    batch = _broadcast_batch(
+        [tuple(array.shape[: array.ndim - rank]) for array, rank in ranked]
+    )
     rows = math.prod(batch)
     flat = [
         xp.reshape(
@@ -96,21 +89,7 @@ def reduce_pair(pair: ExactMatrices) -> tuple[Array, Array, Array, Array]:
         else array[None, ...]
         for array, rank in ranked
     ]
-    at_once = (CPU_ELEMENTS if xp is np else DEVICE_ELEMENTS) // dimension**2 + 1
-    if (
-        at_once < rows and compiled_reduction(flat[1]) is not None
-    ):  # it needs no room but for its results
-        at_once = rows
-    pieces = []
-    for start in range(0, max(rows, 1), at_once):
-        stop = min(start + at_once, rows)
-        pieces.append(_reduce_piece(start, *(array[start:stop, ...] for array in flat)))
-    whole = (
-        pieces[0]
-        if len(pieces) == 1
-        else [xp.concat(list(part)) for part in zip(*pieces)]
-    )
-    *columns, strain = whole
+    *columns, strain = _reduced_in_pieces(flat, rows)
     gap, log_ratio, mean_gap = (
         xp.reshape(part, (*batch, dimension)) if batch else part[0, :]
         for part in columns
@@ -126,6 +105,35 @@ def reduce_pair(pair: ExactMatrices) -> tuple[Array, Array, Array, Array]:
     apart = xp.max(log_ratio, axis=-1) - xp.min(log_ratio, axis=-1)
     error = STRAINED * xp.reshape(strain, batch) * xp.exp(apart)
     return gap, log_ratio, mean_gap, error
+
+
+def _broadcast_batch(leading: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape of the batch, from the leading axes of the four arguments."""
+    if not any(leading):
+        return ()
+    try:
+        return np.broadcast_shapes(*leading)
+    except ValueError:
+        raise ShapeError(
+            "The leading axes of mean_x, cov_x, mean_y and cov_y must broadcast. "
+            f"Got {leading[0]}, {leading[1]}, {leading[2]} and {leading[3]}."
+        ) from None
+
+
+def _reduced_in_pieces(flat: Sequence[Array], rows: int) -> Sequence[Array]:
+    """Columns of all pairs of a flat batch, so many pairs at once as memory holds."""
+    xp = array_namespace(flat[1])
+    elements = CPU_ELEMENTS if xp is np else DEVICE_ELEMENTS
+    at_once = elements // int(flat[1].shape[-1]) ** 2 + 1
+    if at_once < rows and compiled_reduction(flat[1]) is not None:
+        at_once = rows  # it needs no room but for its results
+    pieces = []
+    for start in range(0, max(rows, 1), at_once):
+        stop = min(start + at_once, rows)
+        pieces.append(_reduce_piece(start, *(array[start:stop, ...] for array in flat)))
+    if len(pieces) == 1:
+        return pieces[0]
+    return [xp.concat(list(column)) for column in zip(*pieces)]
 
 
 def _require_one_dimension(arrays: dict[str, Array]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,15 +74,9 @@ def compose_pessimistic(
     `interval` is taken finer where losses are small, coarser where `max_bins` do not suffice. Losses of probability
     `tail_mass` may be counted as infinite; no smaller delta can be certified.
     """
-    for name, value, low, high in (
-        ("interval", interval, 1e-9, 1.0),
-        ("tail_mass", tail_mass, 1e-250, 0.1),
-        ("max_bins", max_bins, 2**12, 2**26),
-    ):
-        if not low <= value <= high:
-            raise ParameterError(
-                f"'{name}' must lie in [{low}, {high}]. Got {value!r}."
-            )
+    _require_within("interval", interval, 1e-9, 1.0)
+    _require_within("tail_mass", tail_mass, 1e-250, 0.1)
+    _require_within("max_bins", max_bins, 2**12, 2**26)
     factors = _folded(items, counts)
     uses = sum(count for _, count in factors)
     spans = [_spans(pair, tail_mass / uses) for pair, _ in factors]
@@ -122,50 +116,52 @@ def _orientations(
     ]
 
 
+def _require_within(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise ParameterError(f"'{name}' must lie in [{low}, {high}]. Got {value!r}.")
+
+
 def _folded(
     items: Sequence[PrivacyCurve], counts: Sequence[int] | None
 ) -> list[tuple[PrivacyCurve, int]]:
     """All Gaussian losses as one, equal profiles once, in an order of their own so that the caller's cannot matter."""
-    items = list(items)
-    if counts is None:
-        uses = [1] * len(items)
-    else:
-        uses = list(counts)
+    gaussian: list[Any] = []
+    folded: dict[str, tuple[PrivacyCurve, int]] = {}
+    for item, count in _checked_uses(list(items), counts):
+        factors = item.factors()
+        if factors is not None and not (factors.steps or factors.laws):
+            gaussian += [loss ** (uses * count) for loss, uses in factors.gaussians]
+            continue
+        key = json.dumps(item.fold_key(), sort_keys=True)
+        folded[key] = (item, folded.get(key, (item, 0))[1] + count)
+    together: list[tuple[PrivacyCurve, int]] = []
+    if gaussian:
+        together = [(compose(*gaussian), 1)]
+    return together + [folded[key] for key in sorted(folded)]
+
+
+def _checked_uses(
+    items: Sequence[PrivacyCurve], counts: Sequence[int] | None
+) -> Iterator[tuple[PrivacyCurve, int]]:
+    """Each curve with how often it is used."""
     if not items:
         raise InputError(
             "'items' must hold at least one privacy loss or profile. Got none."
         )
+    uses = [1] * len(items) if counts is None else list(counts)
     if len(uses) != len(items):
         raise ShapeError(
             f"'counts' must hold one number per item. Got {len(uses)} counts for {len(items)} items."
         )
-    gaussian: list[Any] = []
-    folded: dict[str, tuple[PrivacyCurve, int]] = {}
     for item, count in zip(items, uses):
         if not isinstance(item, PrivacyCurve):
             raise InputError(
                 f"'items' must be privacy losses or profiles. Got {type(item).__name__}."
             )
-        if (
-            isinstance(count, bool)
-            or not isinstance(count, int | np.integer)
-            or count < 1
-        ):
+        whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
+        if not whole or count < 1:
             raise ParameterError(f"'counts' must be integers >= 1. Got {count!r}.")
-        factors = item.factors()
-        if factors is not None and not (factors.steps or factors.laws):
-            gaussian += [
-                loss ** (uses * int(count)) for loss, uses in factors.gaussians
-            ]
-            continue
-        key = json.dumps(item.fold_key(), sort_keys=True)
-        folded[key] = (item, folded.get(key, (item, 0))[1] + int(count))
-    together: list[tuple[PrivacyCurve, int]]
-    if gaussian:
-        together = [(compose(*gaussian), 1)]
-    else:
-        together = []
-    return together + [folded[key] for key in sorted(folded)]
+        yield item, int(count)
 
 
 def _fine(

@@ -84,6 +84,26 @@ class BallSpectrum:
 
 def exact_spectrum(sources: Sequence[tuple[TermDoubles, int]]) -> BallSpectrum:
     """One spectrum of all exact terms, each taken `count` times; equal variance gaps are merged."""
+    terms = []
+    flat = arb(0)
+    for (gap, swapped), (number, energy) in _merged(sources).items():
+        ratio = 1 - arb(gap)
+        if number.is_zero() and energy.is_zero():
+            continue  # a coordinate that is not there
+        if gap == 0.0:
+            flat += energy
+        elif swapped:  # measured where X is standard
+            terms.append(Term(-arb(gap) / ratio, number, energy / ratio))
+        else:
+            terms.append(Term(arb(gap), number, energy))
+    log_ratio = sum((term.multiplicity * (-term.gap).log1p() for term in terms), arb(0))
+    return BallSpectrum(tuple(terms), flat, log_ratio, arb(0), arb(0), arb(0))
+
+
+def _merged(
+    sources: Sequence[tuple[TermDoubles, int]],
+) -> dict[tuple[float, bool], tuple[arb, arb]]:
+    """Multiplicity and energy of all terms that share a variance gap and an orientation."""
     merged: dict[tuple[float, bool], tuple[arb, arb]] = {}
     for source, count in sources:
         for i, gap in enumerate(source.variance_gap):
@@ -96,17 +116,4 @@ def exact_spectrum(sources: Sequence[tuple[TermDoubles, int]]) -> BallSpectrum:
             key = (gap, source.swapped)
             so_far = merged.get(key, (arb(0), arb(0)))
             merged[key] = (so_far[0] + number, so_far[1] + energy)
-    terms = []
-    flat = arb(0)
-    for (gap, swapped), (number, energy) in merged.items():
-        ratio = 1 - arb(gap)
-        if number.is_zero() and energy.is_zero():
-            continue  # a coordinate that is not there
-        if gap == 0.0:
-            flat += energy
-        elif swapped:  # measured where X is standard
-            terms.append(Term(-arb(gap) / ratio, number, energy / ratio))
-        else:
-            terms.append(Term(arb(gap), number, energy))
-    log_ratio = sum((term.multiplicity * (-term.gap).log1p() for term in terms), arb(0))
-    return BallSpectrum(tuple(terms), flat, log_ratio, arb(0), arb(0), arb(0))
+    return merged

@@ -37,16 +37,23 @@ class TermDoubles:
     def __post_init__(self) -> None:
         if self.energy is not None and self.mean_gap is not None:
             raise ParameterError("give energy or mean_gap, not both")
-        for name in ("multiplicity", "energy", "mean_gap"):
-            values = getattr(self, name)
-            if values is not None and len(values) != len(self.variance_gap):
+        columns = {
+            name: getattr(self, name)
+            for name in ("variance_gap", "multiplicity", "energy", "mean_gap")
+            if getattr(self, name) is not None
+        }
+        for name, values in columns.items():
+            if len(values) != len(self.variance_gap):
                 raise ShapeError(
                     f"{name} must have as many entries as variance_gap. Got {len(values)}."
                 )
-        for name in ("variance_gap", "multiplicity", "energy", "mean_gap"):
-            values = getattr(self, name)
-            if values is not None and not np.all(np.isfinite(values)):
+        for name, values in columns.items():
+            if not np.all(np.isfinite(values)):
                 raise NotFiniteError(f"{name} must be finite")
+        self._check_ranges()
+
+    def _check_ranges(self) -> None:
+        """Refuse what is no variance, no count or no square."""
         if any(gap >= 1.0 for gap in self.variance_gap):
             raise NotPositiveDefiniteError(
                 "variance_gap must be below 1: X needs a positive variance in every direction"

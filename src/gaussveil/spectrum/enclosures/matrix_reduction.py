@@ -12,9 +12,10 @@ near-equal covariances and rank-one differences are nothing special (derived: do
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from flint import arb, arb_mat
@@ -24,6 +25,7 @@ from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, Term
 from gaussveil.spectrum.enclosures.exact_doubles import MatrixDoubles
 from gaussveil.spectrum.enclosures.quick_reduction import quick_parts
 from gaussveil.spectrum.positive_definite import is_positive_definite
+from gaussveil.typing import Floats
 
 REDUCTION_ROUNDS = (
     16  # each about doubles the digits, or resolves one level of a cluster
@@ -230,6 +232,16 @@ def _refined(rows: arb_mat, cov_y: arb_mat, difference: arb_mat, bits: int) -> a
     return best
 
 
+class _OffDiagonal(NamedTuple):
+    """Off both diagonals: E of M2, F of N less what clearing E takes of it, and how far the gaps are apart."""
+
+    row: int
+    column: int
+    across: arb
+    left: arb
+    apart: arb
+
+
 def _step(
     gram: list[list[arb]], gap: list[list[arb]], bits: int
 ) -> tuple[arb_mat | None, float]:
@@ -240,52 +252,103 @@ def _step(
     turned by the eigenvectors of its own block, shifted and scaled so that doubles see its spread.
     """
     size = len(gram)
-    gaps = [gap[i][i] for i in range(size)]
-    largest = max(abs(entry) for entry in gaps)
+    largest = max(abs(gap[i][i]) for i in range(size))
     tiny = arb(2) ** (8 - bits)
-    faint = largest * arb(2) ** (8 - bits)
-    change = [[arb(0)] * size for _ in range(size)]
-    cluster = list(range(size))
-    turns = []
-    measure = 0.0
-    for i in range(size):
-        change[i][i] = 1 - (gram[i][i] - 1) / 2
-        for j in range(i):
-            across = gram[i][j]
-            left = gap[i][j] - (gaps[i] + gaps[j]) / 2 * across
-            change[i][j] = change[j][i] = -across / 2
-            if abs(left) <= faint:
-                measure = max(
-                    measure, abs(float(across)) if abs(across) > tiny else 0.0
-                )
-                continue
-            measure = max(measure, abs(float(across)), abs(float(left / largest)))
-            apart = gaps[j] - gaps[i]
-            if abs(left) < LARGEST_ROTATION * abs(apart):
-                turns.append((i, j, left / apart))
-            elif cluster[i] != cluster[j]:
-                old = cluster[i]
-                new = cluster[j]
-                cluster = [new if entry == old else entry for entry in cluster]
-    for i, j, turn in turns:
-        if cluster[i] != cluster[j]:
-            change[i][j], change[j][i] = change[i][j] - turn, change[j][i] + turn
+    entries = _off_diagonals(gram, gap)
     off_unit = max(abs(float(gram[i][i] - 1)) for i in range(size))
+    measure = max(chain([0.0], _distances(entries, largest, tiny)))
     if measure == 0.0 and off_unit < float(tiny):
         return None, 0.0
-    matrix = arb_mat(change)
-    for name in {entry for entry in cluster if cluster.count(entry) > 1}:
-        matrix = (
-            _turn([i for i in range(size) if cluster[i] == name], gram, gap) * matrix
-        )
+    uncleared = [entry for entry in entries if not abs(entry.left) <= largest * tiny]
+    turns, cluster = _turns_and_clusters(uncleared, size)
+    turns = [turn for turn in turns if cluster[turn.row] != cluster[turn.column]]
+    matrix = arb_mat(_change(gram, entries, turns))
+    for name in {label for label in cluster if cluster.count(label) > 1}:
+        members = [i for i in range(size) if cluster[i] == name]
+        matrix = _turn(members, gram, gap) * matrix
     return matrix.mid(), max(measure, off_unit)
+
+
+def _off_diagonals(gram: list[list[arb]], gap: list[list[arb]]) -> list[_OffDiagonal]:
+    """All entries below the diagonal, row by row."""
+    gaps = [gap[i][i] for i in range(len(gram))]
+    return [
+        _OffDiagonal(
+            i,
+            j,
+            gram[i][j],
+            gap[i][j] - (gaps[i] + gaps[j]) / 2 * gram[i][j],
+            gaps[j] - gaps[i],
+        )
+        for i in range(len(gram))
+        for j in range(i)
+    ]
+
+
+def _distances(
+    entries: Sequence[_OffDiagonal], largest: arb, tiny: arb
+) -> Iterator[float]:
+    """How far each entry is from zero, as far as it is beyond rounding."""
+    for entry in entries:
+        if not abs(entry.left) <= largest * tiny:
+            yield abs(float(entry.across))
+            yield abs(float(entry.left / largest))
+        elif abs(entry.across) > tiny:
+            yield abs(float(entry.across))
+
+
+def _turns_and_clusters(
+    entries: Sequence[_OffDiagonal], size: int
+) -> tuple[list[_OffDiagonal], list[int]]:
+    """Entries that a small rotation clears, and for each coordinate the name of the cluster it belongs to."""
+    turns = []
+    cluster = list(range(size))
+    for entry in entries:
+        if abs(entry.left) < LARGEST_ROTATION * abs(entry.apart):
+            turns.append(entry)
+            continue
+        old = cluster[entry.row]
+        new = cluster[entry.column]
+        cluster = [new if label == old else label for label in cluster]
+    return turns, cluster
+
+
+def _change(
+    gram: list[list[arb]],
+    entries: Sequence[_OffDiagonal],
+    turns: Sequence[_OffDiagonal],
+) -> list[list[arb]]:
+    """I + C: units on the diagonal of M2, its off-diagonals taken off in halves, and the rotations."""
+    size = len(gram)
+    change = [[arb(0)] * size for _ in range(size)]
+    for i in range(size):
+        change[i][i] = 1 - (gram[i][i] - 1) / 2
+    for i, j, across, _, _ in entries:
+        change[i][j] = change[j][i] = -across / 2
+    for i, j, _, left, apart in turns:
+        angle = left / apart
+        change[i][j] = change[i][j] - angle
+        change[j][i] = change[j][i] + angle
+    return change
 
 
 def _turn(members: list[int], gram: list[list[arb]], gap: list[list[arb]]) -> arb_mat:
     """The identity, but for the members of a cluster the eigenvectors of their block of N."""
     size = len(gram)
+    whole = [[arb(int(i == j)) for j in range(size)] for i in range(size)]
+    axes = _axes(_block(members, gram, gap))
+    for a, i in enumerate(members):
+        for b, j in enumerate(members):
+            whole[i][j] = arb(float(axes[b, a]))
+    return arb_mat(whole)
+
+
+def _block(
+    members: list[int], gram: list[list[arb]], gap: list[list[arb]]
+) -> list[list[arb]]:
+    """The members' block of N as it is once M2 is I there, less their first gap."""
     middle = gap[members[0]][members[0]]
-    block = [
+    return [
         [
             gap[i][j]
             - (gap[i][i] + gap[j][j]) / 2 * (gram[i][j] - int(i == j))
@@ -294,12 +357,10 @@ def _turn(members: list[int], gram: list[list[arb]], gap: list[list[arb]]) -> ar
         ]
         for i in members
     ]
+
+
+def _axes(block: list[list[arb]]) -> Floats:
+    """Eigenvectors, as columns, of a symmetric block scaled so that doubles see its spread."""
     largest = max(abs(entry).mid() for row in block for entry in row)
-    _, axes = np.linalg.eigh(
-        np.array([[float(entry / largest) for entry in row] for row in block])
-    )
-    whole = [[arb(int(i == j)) for j in range(size)] for i in range(size)]
-    for a, i in enumerate(members):
-        for b, j in enumerate(members):
-            whole[i][j] = arb(float(axes[b, a]))
-    return arb_mat(whole)
+    scaled = [[float(entry / largest) for entry in row] for row in block]
+    return np.linalg.eigh(np.array(scaled))[1]

@@ -18,7 +18,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from gaussveil.spectrum.condensed import condensed
-from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
+from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, Term
 from gaussveil.spectrum.enclosures.upper_end import LIMIT_UP
 from gaussveil.spectrum.terms import Terms
 
@@ -86,21 +86,18 @@ class Steering:
             (spectrum.log_ratio * count for spectrum, count in spectra), arb(0)
         )
         self.log_ratio = float(log_ratio)
-        # What is left up to the largest loss, where that is finite and so near that doubles would cancel.
-        self.room = math.inf
-        if self.flat == 0.0 and np.all(self.gap > 0.0):
-            largest = (
-                sum(
-                    (term.energy * count / term.gap for term, count in terms),
-                    -log_ratio,
-                )
-                / 2
-            )
-            room = float(largest - epsilon)
-            if 0.0 < room < NEAR_LARGEST * epsilon:
-                self.room = room
-            else:
-                self.room = math.inf
+        self.room = self._room(terms, log_ratio)
+
+    def _room(self, terms: Sequence[tuple[Term, int]], log_ratio: arb) -> float:
+        """What is left up to the largest loss, where that is finite and so near that doubles would cancel."""
+        if self.flat != 0.0 or not np.all(self.gap > 0.0):
+            return math.inf
+        energies = (term.energy * count / term.gap for term, count in terms)
+        largest = sum(energies, -log_ratio) / 2
+        room = float(largest - self.epsilon)
+        if 0.0 < room < NEAR_LARGEST * self.epsilon:
+            return room
+        return math.inf
 
     def _openings(
         self, log_odds: NDArray[np.float64]
