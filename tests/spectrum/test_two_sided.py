@@ -12,9 +12,10 @@ import pytest
 
 from gaussveil import DPSGD, Accountant
 from gaussveil.errors import NumericalError, ParameterError
+from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.spectrum.subsampled.ball_single import enclose_single
 from gaussveil.spectrum.subsampled.cell_probabilities import normal_between
-from gaussveil.spectrum.subsampled.companions import BallCompanions
+from gaussveil.spectrum.subsampled.companions import BallCompanions, Shift
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.subsampled.surely_below import surely_below
@@ -76,6 +77,37 @@ def test_schedules_are_composed() -> None:
     ends = enclose_on_grid(steps, 0.2, float(proven.log_upper), 2**16)
     assert ends.lower <= proven.lower <= proven.upper <= ends.upper
     assert ends.relative_width < 1e-4
+
+
+@pytest.mark.parametrize("shift", [0.3, 3.0, 12.0])
+def test_a_mean_shift_has_both_ends(shift: float) -> None:
+    """Next to Phi(t/2 - e/t) - e^e Phi(-t/2 - e/t) in 50 digits."""
+    mp.mp.dps = 50
+    for epsilon in (0.0, 0.4 * shift, 0.5 * shift * shift):
+        t, e = mp.mpf(shift), mp.mpf(epsilon)
+        truth = mp.ncdf(t / 2 - e / t) - mp.exp(e) * mp.ncdf(-t / 2 - e / t)
+        ends = enclose_on_grid((), epsilon, float(mp.log(truth)), 2**16, Shift(shift, shift))
+        assert ends.lower <= truth <= ends.upper
+        assert ends.relative_width < 1e-4
+
+
+def test_steps_beside_a_mean_shift_have_both_ends() -> None:
+    shift = 0.3
+    gaussian = PrivacyLoss.from_terms([0.0], [1.0], [shift**2])
+    for step, count in ((Step(1.0, 0.01), 100), (Step(0.8, 1e-3, backward=True), 10), (Step(0.6, 1e-3, True), 9)):
+        proven = SubsampledLoss([(step, count)], gaussian).enclose(shift)
+        assert proven.proven
+        ends = enclose_on_grid([(step, count)], shift, float(proven.log_upper), 2**16, Shift(shift, shift))
+        assert ends.lower <= proven.lower <= proven.upper <= ends.upper
+        assert ends.relative_width < 2e-2
+
+
+def test_epsilon_zero_asks_one_direction() -> None:
+    """Delta(0) is the same in both, and proves an epsilon of 0; the other direction's grid took seconds."""
+    run = Accountant().add(DPSGD(noise_multiplier=0.4925516, sampling_rate=0.00059258), 4)
+    assert run.epsilon(0.0016123) == 0.0
+    ends = [side.enclose(0.0) for side in (run.loss, run.loss.reversed())]
+    assert max(end.lower for end in ends) <= min(end.upper for end in ends) < 0.0016123
 
 
 def test_probabilities_between_places() -> None:

@@ -11,7 +11,6 @@ and T P(z + w g > cap_0) for what the first window leaves out (docs/math/subsamp
 from __future__ import annotations
 
 import math
-from functools import cached_property
 
 import numpy as np
 from flint import arb
@@ -51,16 +50,20 @@ class BandsInBalls:
             for band, c in chosen.bands
         ]
 
-    @cached_property
-    def work(self) -> float:
-        """About how many seconds they take; infinite where they are too many."""
+    def work(self, most: float) -> float:
+        """About how many seconds they take; infinite beyond the most that is asked for, or where they are too many."""
         if self.chosen is None:
             return math.inf
+        total = 0.0
         with precision_lock(), np.errstate(all="ignore"):
-            try:
-                return sum(EACH_BAND + band.work() for band in self.bands)
-            except (ArithmeticError, ValueError):
-                return math.inf  # what was chosen in doubles left their range
+            for band in self.bands:
+                try:
+                    total += EACH_BAND + band.work()
+                except (ArithmeticError, ValueError):
+                    return math.inf  # what was chosen in doubles left their range
+                if total > most:
+                    return math.inf
+        return total
 
     def enclose(self) -> Enclosure | None:
         """Rigorous ends of delta; None of too many nodes."""

@@ -66,6 +66,8 @@ def place(step: Step, losses: Floats) -> Floats:
     noise = step.noise_multiplier
     rate = step.sampling_rate
     with np.errstate(all="ignore"):
+        if rate == 1.0:
+            return np.asarray(noise * losses + 0.5 / noise)
         if step.replace:
             size = np.abs(losses)
             pull = (1.0 - rate) * -np.expm1(

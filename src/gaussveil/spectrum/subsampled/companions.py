@@ -9,10 +9,11 @@ import numpy as np
 from flint import acb, arb
 
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, Term
+from gaussveil.spectrum.enclosures.interval import outward
 from gaussveil.spectrum.laws.ball_law import BallLaw
 from gaussveil.spectrum.laws.loss_law import LawMoments, LossLaw
 from gaussveil.spectrum.loss import PrivacyLoss
-from gaussveil.spectrum.subsampled.step import Complexes
+from gaussveil.spectrum.subsampled.step import Complexes, Step
 from gaussveil.typing import Floats
 
 
@@ -102,6 +103,24 @@ class Companions(NamedTuple):
         return float(total[0]), float(total[1]), float(total[2])
 
 
+class Shift(NamedTuple):
+    """Ends of a mean shift in standard deviations."""
+
+    lower: float
+    upper: float
+
+    def steps(self, *, up: bool) -> tuple[tuple[Step, int], ...]:
+        """The end as a step that surely draws the record, its noise rounded the same way; none of no shift."""
+        length = self.upper if up else self.lower
+        if not length > 0.0:
+            return ()
+        noise = math.nextafter(1.0 / length, 0.0 if up else math.inf)
+        return ((Step(noise, 1.0), 1),)
+
+
+NO_SHIFT = Shift(0.0, 0.0)
+
+
 class BallCompanions(NamedTuple):
     """The same in ball arithmetic."""
 
@@ -119,6 +138,14 @@ class BallCompanions(NamedTuple):
         if self.pairs is not None:
             return self.pairs.terms
         return ()
+
+    def shift(self) -> Shift | None:
+        """Of one exact mean shift; None where anything else stands there."""
+        pairs = self.pairs
+        if self.laws or pairs is None or pairs.terms or not pairs.exact:
+            return None
+        length = pairs.flat_energy.sqrt()
+        return Shift(outward(length, up=False), outward(length, up=True))
 
     def exponent(self, s: acb) -> acb:
         """K(s), any branch of it."""

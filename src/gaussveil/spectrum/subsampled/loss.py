@@ -219,20 +219,21 @@ class SubsampledLoss(PrivacyCurve):
         """Smallest epsilon of (epsilon, delta)-differential privacy; the other direction is solved if it is worse."""
         forward = self.epsilon(delta)
         backward = self.reversed()
-        goals = np.ravel(probability_array("delta", delta, np.zeros(())))
-        levels = np.ravel(np.where(np.isfinite(forward), forward, 0.0))
         if backward is self:
             return forward
+        goals = np.ravel(probability_array("delta", delta, np.zeros(())))
+        levels = np.ravel(np.where(np.isfinite(forward), forward, 0.0))
+        # delta(0) is the same in both directions
+        asked = (goals > 0.0) & (levels > 0.0)
+        goals = goals[asked]
+        levels = levels[asked]
         if goals.size >= MANY:
             logs = backward.log_delta(levels)
-            worse = any(
-                one > log_down(goal) for one, goal in zip(logs, goals) if goal > 0.0
-            )
+            worse = any(one > log_down(goal) for one, goal in zip(logs, goals))
         else:
             worse = any(
                 backward._exceeds(log_down(goal), float(level))
                 for level, goal in zip(levels, goals)
-                if goal > 0.0
             )
         if not worse:
             return forward

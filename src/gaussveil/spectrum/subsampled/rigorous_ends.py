@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
+from gaussveil.errors import NumericalError
 from gaussveil.spectrum.enclosures.interval import (
     UNKNOWN,
     Enclosure,
@@ -25,7 +27,7 @@ from gaussveil.spectrum.enclosures.interval import (
     intersection,
 )
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
-from gaussveil.spectrum.subsampled.companions import BallCompanions
+from gaussveil.spectrum.subsampled.companions import NO_SHIFT, BallCompanions
 from gaussveil.spectrum.subsampled.contour import Parts, saddle
 from gaussveil.spectrum.subsampled.nodes import DEEP, settled
 from gaussveil.spectrum.subsampled.two_sided import MOST_GRID_NODES, enclose_on_grid
@@ -68,22 +70,30 @@ class RigorousEnds:
             log_delta = self.about(epsilon)
         if log_delta == 0.0:
             return SURELY_ONE
+        nodes = FEWER_GRID_NODES if searched else MOST_GRID_NODES
+
+        @cache
+        def on_grid() -> Enclosure:
+            return self._on_grid(epsilon, log_delta, nodes)
+
         ends = UNKNOWN
         if self.companions is not None:
-            ends = self._in_balls(self.companions, epsilon, log_delta)
+            ends = self._in_balls(self.companions, epsilon, log_delta, on_grid)
         elif self.parts.companions.laws:
             ends = self._in_doubles(epsilon)
-        if not ends.relative_width < LOOSE and not self.accompanied:
-            nodes = FEWER_GRID_NODES if searched else MOST_GRID_NODES
-            on_grid = enclose_on_grid(self.parts.steps, epsilon, log_delta, nodes)
-            ends = intersection(ends, on_grid)
+        if not ends.relative_width < LOOSE:
+            ends = intersection(ends, on_grid())
         undecided = self.accompanied or float(ends.upper) == 1.0
         if not ends.relative_width < LOOSE and undecided:
             ends = intersection(ends, self._pessimistic_end(epsilon))
         return ends
 
     def _in_balls(
-        self, companions: BallCompanions, epsilon: float, log_delta: float
+        self,
+        companions: BallCompanions,
+        epsilon: float,
+        log_delta: float,
+        on_grid: Callable[[], Enclosure],
     ) -> Enclosure:
         """Along one line or band by band; where bands would take seconds the grid is asked before them."""
         from gaussveil.spectrum.subsampled.ball_bands import BandsInBalls
@@ -94,12 +104,27 @@ class RigorousEnds:
         if ends.relative_width < NARROW_LINE or not steps:
             return ends
         bands = BandsInBalls(self.parts.windowed(log_delta - 2.0), companions, epsilon)
-        if bands.work > LONG_BANDS and not self.accompanied:
-            ends = intersection(ends, enclose_on_grid(steps, epsilon, log_delta))
+        work = bands.work(LONGEST_BANDS)
+        if work > LONG_BANDS:
+            ends = intersection(ends, on_grid())
         loose = not ends.relative_width < LOOSE
-        if bands.work <= LONG_BANDS or (bands.work <= LONGEST_BANDS and loose):
+        if work <= LONG_BANDS or (work <= LONGEST_BANDS and loose):
             ends = intersection(ends, bands.enclose() or UNKNOWN)
         return ends
+
+    def _on_grid(self, epsilon: float, log_delta: float, nodes: int) -> Enclosure:
+        """Ends of the steps, and of a mean shift beside them; nothing of what else stands there."""
+        beside = NO_SHIFT
+        if self.accompanied:
+            shift = self.companions.shift() if self.companions is not None else None
+            if shift is None:
+                return UNKNOWN
+            beside = shift
+        steps = self.parts.steps
+        try:
+            return enclose_on_grid(steps, epsilon, log_delta, nodes, beside)
+        except NumericalError:
+            return UNKNOWN  # of losses that no grid holds
 
     @np.errstate(all="ignore")
     def _in_doubles(self, epsilon: float) -> Enclosure:

@@ -84,6 +84,8 @@ class Step(StandsFor):
     @property
     def floor(self) -> float:
         """log(1 - q): what A falls to."""
+        if self.sampling_rate == 1.0:
+            return -math.inf
         return math.log1p(-self.sampling_rate)
 
     @property

@@ -32,6 +32,7 @@ from gaussveil.spectrum.subsampled.cell_probabilities import (
     common_loss,
     lowest_loss,
 )
+from gaussveil.spectrum.subsampled.companions import NO_SHIFT, Shift
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.typing import Floats
 
@@ -174,6 +175,11 @@ class GridPlan(NamedTuple):
         order = math.exp(
             lowest(bound, math.log(1e-3 / widest), math.log(1e5 / widest), xtol=0.02)
         )
+        _, mean, variance = moments(sketch, 0.0)
+        if (
+            mean - epsilon > math.sqrt(variance) > 0.0
+        ):  # delta is nearly 1, whatever the order
+            order = max(order, 1.0 / math.sqrt(variance))
         higher = order * np.geomspace(1.05, 30.0, 30)
         level = GRID_DIGITS - log_delta - order * epsilon
         top = min(
@@ -217,17 +223,20 @@ def enclose_on_grid(
     epsilon: float,
     log_delta: float,
     most_nodes: int = MOST_GRID_NODES,
+    beside: Shift = NO_SHIFT,
 ) -> Enclosure:
     """Ends of delta, which is about e^log_delta; roundings are charged, doubles of the normal law trusted to 1e-13."""
-    if not steps:
+    fewer = (*steps, *beside.steps(up=False))
+    more = (*steps, *beside.steps(up=True))
+    if not fewer or len(fewer) < len(more):
         return UNKNOWN
     with np.errstate(all="ignore"):
-        plan = GridPlan.of(steps, epsilon, max(log_delta, -700.0), most_nodes)
+        plan = GridPlan.of(more, epsilon, max(log_delta, -700.0), most_nodes)
         # Where one loss alone spans far more than the sum needs, a grid that serves the sum has no memory for it.
         if any(np.ptp(span) > 4 * most_nodes * plan.interval for span in plan.spans):
             return UNKNOWN
-        lower = _end(steps, epsilon, plan, upwards=False)
-        upper = _end(steps, epsilon, plan, upwards=True)
+        lower = _end(fewer, epsilon, plan, upwards=False)
+        upper = _end(more, epsilon, plan, upwards=True)
     if math.isnan(lower) or math.isnan(upper):
         return UNKNOWN
     log_lower, log_upper = (
@@ -314,13 +323,27 @@ def within_window(
         1.0 + side * 1e-12
     ) + side * 1.001 * error * float(np.linalg.norm(weight))
     if side < 0.0:  # sums outside the window are counted inside
-        higher = order * np.geomspace(1.05, 30.0, 30)
         end = interval * (first + size)
-        logs = [
-            moments(parts, float(c))[0] - (float(c) - order) * end - order * epsilon
-            for c in higher
-        ]
-        delta -= math.exp(min(min(logs) + 1e-6, 0.0)) + 1.001 * math.exp(
+        higher = _tail_order(parts, order, end)
+        log_tail = moments(parts, higher)[0] - (higher - order) * end - order * epsilon
+        delta -= math.exp(min(log_tail + 1e-6, 0.0)) + 1.001 * math.exp(
             -order * interval * size
         )
     return max(delta, 0.0)
+
+
+def _tail_order(parts: CountedMasses, order: float, end: float) -> float:
+    """An order above the given one at which Chernoff's bound of sums beyond the end is small; any is sound."""
+    coarse = [(_thinned(part), count) for part, count in parts]
+    higher = order * np.geomspace(1.05, 30.0, 30)
+    logs = [moments(coarse, c)[0] - (c - order) * end for c in higher.tolist()]
+    return float(higher[int(np.argmin(logs))])
+
+
+def _thinned(masses: LossMasses) -> LossMasses:
+    """About the same masses on few nodes."""
+    share = max(masses.mass.size // SKETCH_CELLS, 1)
+    starts = np.arange(0, masses.mass.size, share)
+    first = round(masses.first / share)
+    mass = np.add.reduceat(masses.mass, starts)
+    return LossMasses(share * masses.interval, first, mass, 0.0)
