@@ -36,6 +36,11 @@ class HasLaw(PrivacyProfile):
         """The curve of the finite losses, as if these had probability 1."""
         return self
 
+    @property
+    def proven(self) -> bool:
+        """Whether the law's balls surely hold its losses and probabilities."""
+        return True
+
     def factors(self) -> Factors | None:
         """Itself, unless next to all losses are infinite."""
         if max(self.infinity, self.reversed().infinity) < 0.5:
@@ -80,6 +85,11 @@ class FiniteLosses(HasLaw):
     def largest_loss(self) -> float:
         """That of the base."""
         return self.base.largest_loss
+
+    @property
+    def proven(self) -> bool:
+        """As those of the base are."""
+        return self.base.proven
 
     @property
     def symmetric(self) -> bool:

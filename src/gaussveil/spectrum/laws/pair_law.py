@@ -160,6 +160,11 @@ class Pair(HasLaw):
         """Total variation by which the cells of a density may be away from their probabilities."""
         return self._lacks
 
+    @property
+    def proven(self) -> bool:
+        """Whether probabilities were given: those of densities are found by quadrature."""
+        return self._least is None and self._lacks == 0.0
+
     def factors(self) -> Factors | None:
         """Itself, unless it has too many answers."""
         if len(self.p) <= MOST_ATOMS:
@@ -194,7 +199,7 @@ class Pair(HasLaw):
     def enclose(self, epsilon: ArrayLike) -> Enclosure:
         """Ends of delta; of densities they are not proven: quadrature found their probabilities."""
         ends = super().enclose(epsilon)
-        if self._least is None and self._lacks == 0.0:
+        if self.proven:
             return ends
         return Enclosure.of(ends.lower, ends.upper, proven=False)
 

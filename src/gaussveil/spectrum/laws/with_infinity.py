@@ -107,7 +107,7 @@ class WithInfinity(PrivacyCurve):
         return self.finite.renyi(order)
 
     def enclose(self, epsilon: ArrayLike) -> Enclosure:
-        """Ends of delta, as well proven as those of the finite losses."""
+        """Ends of delta, as well proven as those of the finite losses and the laws."""
         levels = epsilon_array(epsilon, np.zeros(()))
         return stacked(
             [self._enclosed(float(level)) for level in np.ravel(levels)], levels.shape
@@ -131,5 +131,7 @@ class WithInfinity(PrivacyCurve):
                 math.nextafter(float(upper.upper()), 1.0),
             )
         return Enclosure.of(
-            max(ends[0], 0.0), min(ends[1], 1.0), proven=bool(inner.proven)
+            max(ends[0], 0.0),
+            min(ends[1], 1.0),
+            proven=inner.proven and all(law.proven for law, _ in self.laws),
         )

@@ -90,7 +90,7 @@ def exact_curve(factors: Factors) -> PrivacyCurve | None:
         factors.steps, gaussian, [(law.finite, count) for law, count in factors.laws]
     )
     certain = all(
-        law.infinity == law.reversed().infinity == law.rounded_by == 0.0
+        law.infinity == law.reversed().infinity == law.rounded_by == 0.0 and law.proven
         for law, _ in factors.laws
     )
     if certain:
