@@ -8,6 +8,10 @@ a condition for its opposite. Each is loaded in a process of its own in place of
 what the module defines and those of its room; as soon as one fails, it is killed. Test files are measured first, and
 no mutant is given tests that take longer than `--seconds` without it, so that a limit of thrice that time decides
 nothing but loops without an end. Tests that start commands do not see the mutant: what survives is an upper end.
+
+Many changes change nothing that anybody reads: a first guess of a root, a margin that is never used up, a limit of a
+loop. A mutant that survives its tests is therefore asked for the numbers of `tests/house_numbers.py`, at settings of
+another seed than the stored ones, and told apart: those that change a number, and those that do not.
 """
 
 from __future__ import annotations
@@ -22,7 +26,9 @@ import os
 import random
 import re
 import signal
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -52,7 +58,10 @@ OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Or: ast.And,
 }
 LIMIT_OVER_PLAIN = 3.0  # times the seconds that the same tests take without a mutant
-STARTING = 20.0  # seconds, beside that
+STARTING = 60.0  # seconds, beside that: to load the library, and for the numbers of a mutant that survives
+CHANGES_A_NUMBER = 90  # exit code
+SEED_OF_NUMBERS = 2
+PLAIN = Path(tempfile.gettempdir()) / f"plain_numbers_{os.getpid()}.pickle"
 
 
 @dataclass(frozen=True)
@@ -140,7 +149,32 @@ def tested(files: list[str], mutant: Mutant | None) -> int:
     os.dup2(silent, 2)
     if mutant is not None:
         sys.meta_path.insert(0, Loader(mutant))
-    return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *files]))
+    failed = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *files]))
+    if failed or mutant is None:
+        return failed
+    return CHANGES_A_NUMBER if changes_a_number() else 0
+
+
+def changes_a_number() -> bool:
+    """In a process with a mutant: whether a number is another one than without it, or cannot be had any more."""
+    import pickle
+
+    from tests import house_numbers
+
+    try:
+        numbers = house_numbers.numbers(SEED_OF_NUMBERS)
+    except Exception:
+        return True
+    return bool(house_numbers.differing(numbers, pickle.loads(PLAIN.read_bytes())))
+
+
+def write_plain_numbers() -> None:
+    """The numbers without a mutant, found in a process of its own: this one never loads the library."""
+    code = (
+        "import pickle, sys; from pathlib import Path; from tests import house_numbers; "
+        "Path(sys.argv[1]).write_bytes(pickle.dumps(house_numbers.numbers(int(sys.argv[2]))))"
+    )
+    subprocess.run([sys.executable, "-c", code, str(PLAIN), str(SEED_OF_NUMBERS)], check=True)
 
 
 Job = tuple[Any, list[str], Mutant | None, float]
@@ -211,6 +245,7 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     until = time.monotonic() + given.until
     os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT))  # for the numbers, which lie beside the tests
     names = sorted(str(path.relative_to(ROOT)) for room in TEST_ROOMS for path in (TESTS / room).rglob("test_*.py"))
     seconds = {
         key: taken
@@ -228,20 +263,33 @@ def main(arguments: list[str]) -> int:
         files = suited(ROOT / mutant.path, seconds, given.seconds)
         plain = sum(seconds[name] for name in files)
         jobs.append((mutant, files, mutant, STARTING + LIMIT_OVER_PLAIN * plain))
-    survived = []
+    write_plain_numbers()
+    unnoticed: list[Mutant] = []
+    harmless: list[Mutant] = []
     killed = 0
     for mutant, code, _ in in_parallel(jobs, given.processes, until):
-        if code == 0:
-            survived.append(mutant)
-            print(f"survived {mutant.path}:{mutant.line}: {mutant.was} -> {mutant.becomes}", flush=True)
+        told = f"{mutant.path}:{mutant.line}: {mutant.was} -> {mutant.becomes}"
+        if code == CHANGES_A_NUMBER:
+            unnoticed.append(mutant)
+            print(f"survived, and changes a number: {told}", flush=True)
+        elif code == 0:
+            harmless.append(mutant)
+            print(f"survived, and changes no number: {told}", flush=True)
         else:
             killed += 1
-    told = killed + len(survived)
+    PLAIN.unlink()
+    noticeable = killed + len(unnoticed)
+    reached = noticeable + len(harmless)
     print(
-        f"{killed} of {told} mutants killed, {len(drawn) - told} of {len(drawn)} drawn were not reached; "
-        f"{len(everything)} exist"
+        f"{killed} of {noticeable} mutants that a test or a number notices were killed by a test; {len(harmless)} "
+        f"change nothing that is asked; {len(drawn) - reached} of {len(drawn)} drawn were not reached; {len(everything)} exist"
     )
-    stored = {"killed": killed, "survived": [asdict(mutant) for mutant in survived], "drawn": len(drawn)}
+    stored = {
+        "killed": killed,
+        "survived and change a number": [asdict(mutant) for mutant in unnoticed],
+        "survived and change none": [asdict(mutant) for mutant in harmless],
+        "drawn": len(drawn),
+    }
     given.out.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
     return 0
 
