@@ -279,11 +279,10 @@ def main(arguments: list[str]) -> int:
             killed += 1
     PLAIN.unlink()
     noticeable = killed + len(unnoticed)
-    reached = noticeable + len(harmless)
-    print(
-        f"{killed} of {noticeable} mutants that a test or a number notices were killed by a test; {len(harmless)} "
-        f"change nothing that is asked; {len(drawn) - reached} of {len(drawn)} drawn were not reached; {len(everything)} exist"
-    )
+    missed = len(drawn) - noticeable - len(harmless)
+    print(f"{killed} of {noticeable} mutants that a test or a number notices were killed by a test")
+    print(f"{len(harmless)} change nothing that is asked, {missed} of {len(drawn)} drawn were not reached")
+    print(f"{len(everything)} exist")
     stored = {
         "killed": killed,
         "survived and change a number": [asdict(mutant) for mutant in unnoticed],
