@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gaussveil.mechanisms.noisy_sums import SAMPLER_RESERVE
+from gaussveil.postprocessing.synthetic.pairs import MOST_PAIRS, PAIR_CELLS
 from gaussveil.typing import Floats
 
 SHORT_RANGE = 48  # whole numbers of a range in which each is a cell
@@ -27,6 +28,8 @@ PARTS = {
     "means": 0.08,
     "cells": 0.35,
     "dependence": 0.35,
+    "choice": 0.02,
+    "pairs": 0.25,
 }
 ROUNDS = (0.3, 0.3, 0.4)  # of the search for cells
 WITHIN_BALL = 0.95  # of Gaussian scores, that are summed as they are
@@ -43,10 +46,22 @@ class Shares:
     means: float
     cells: float
     dependence: float
+    choice: float
+    pairs: float
 
     @classmethod
-    def of(cls, searched: int, finding: int, columns: int, labelled: bool) -> Shares:
-        """Nothing for what is not drawn: no numbers are searched for, no values found, a single column depends not."""
+    def of(
+        cls,
+        searched: int,
+        finding: int,
+        columns: int,
+        labelled: bool,
+        categories: int,
+    ) -> Shares:
+        """Nothing for what is not drawn: no numbers are searched for, no values found, a single column depends not.
+
+        Pairs are counted where there are categories, which may hang together in any way.
+        """
         parts = dict(PARTS)
         if not searched:
             parts["search"] = 0.0
@@ -54,6 +69,9 @@ class Shares:
             parts["means"] = 0.0
         if columns < 2:
             parts["dependence"] = 0.0
+        if columns < 2 or not categories:
+            parts["choice"] = 0.0
+            parts["pairs"] = 0.0
         parts["found"] = FINDING if finding else 0.0
         total = sum(parts.values())
         return cls(**{name: part / total for name, part in parts.items()})
@@ -93,4 +111,5 @@ def sampler_error(classes: int, columns: int) -> float:
         + classes * (2 * MOST_CELLS + MOST_VALUES + FIRST_CELLS_MOST)
     )
     moments = classes * (16 + 1 + columns + 4 * (2 + 2 * columns + columns**2))
-    return SAMPLER_RESERVE * (cells + moments + classes)
+    pairs = columns**2 + MOST_PAIRS * (PAIR_CELLS + 1) ** 2
+    return SAMPLER_RESERVE * (cells + moments + classes + pairs)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from gaussveil.mechanisms.synthetic.budget import (
     Shares,
     cell_shares,
 )
+from gaussveil.mechanisms.synthetic.pair_draws import counted_pairs
 from gaussveil.mechanisms.synthetic.records import TableRecords, is_short, place_of
 from gaussveil.mechanisms.table.draws import LARGEST_KEY_COUNT
 from gaussveil.mechanisms.table.noise import key_threshold
@@ -113,7 +115,7 @@ class SyntheticDraws:
             name: expected_gap(total, one.shares.size, self.cell_noise)
             for name, one in named.items()
         }
-        return SyntheticModel(
+        model = SyntheticModel(
             every,
             self.records.label,
             self.names,
@@ -121,8 +123,13 @@ class SyntheticDraws:
             tuple(marginals),
             correlations,
             total,
+            None,
             quality_of(total, gaps, named, self.cell_noise * math.sqrt(self.classes)),
         )
+        if self.shares.pairs:
+            places = [self._places(*one) for one in zip(columns, marginals)]
+            return replace(model, pairs=counted_pairs(self, model, places))
+        return model
 
     def _group_by(self, label: Column | None) -> None:
         """Classes from now on, and the rows that have one."""
@@ -147,7 +154,7 @@ class SyntheticDraws:
     def _shift(self, share: float) -> float:
         return math.sqrt(share) * self.allowed
 
-    def _counted(
+    def counted(
         self, parts: Sequence[Integers], share: float, touched: int
     ) -> tuple[list[Floats], float]:
         """Noisy counts of the cells of several columns; a record lies in one cell of `touched` of them."""
@@ -176,7 +183,7 @@ class SyntheticDraws:
             np.bincount(place, minlength=len(one.grains) + 1)
             for one, place in zip(grained, places)
         ]
-        (counts, *steps), deviation = self._counted(
+        (counts, *steps), deviation = self.counted(
             parts, self.shares.counts, 1 + len(grained)
         )
         found = {}
@@ -238,7 +245,7 @@ class SyntheticDraws:
                 _bincount(one.codes(self.cells[column.name]), one.size)
                 for one, column in zip(cells, wanted)
             ]
-            counts, deviation = self._counted(
+            counts, deviation = self.counted(
                 parts, part * self.shares.search, len(self.records.searched)
             )
             last = number == len(ROUNDS) - 1
@@ -320,7 +327,7 @@ class SyntheticDraws:
                 )
             )
             parts[-1] = parts[-1].reshape(self.classes, size + 1)
-        counts, deviation = self._counted(parts, self.shares.cells, len(columns))
+        counts, deviation = self.counted(parts, self.shares.cells, len(columns))
         self.cell_noise = deviation
         made = []
         for column, noisy in zip(columns, counts):
@@ -336,6 +343,14 @@ class SyntheticDraws:
             made.append(law_of(seen, weights))
         return made
 
+    def _places(self, column: Column, marginal: Marginal) -> Integers:
+        """Cell of every row in a column; of a missing one, the number of cells."""
+        if column.is_category:
+            place = place_of(column, self.cells[column.name])
+        else:
+            place = _codes(marginal, self.cells[column.name])
+        return np.where(place < 0, marginal.shares.shape[1], place)
+
     def _correlations(
         self,
         columns: Sequence[Column],
@@ -346,16 +361,11 @@ class SyntheticDraws:
         """Covariances of the cells' mean scores by class: the refinements of a mixture whose means are zero."""
         scores: dict[str, Any] = {}
         for column, marginal in zip(columns, marginals):
-            if column.is_category:
-                place = place_of(column, self.cells[column.name])
-            else:
-                place = _codes(marginal, self.cells[column.name])
+            place = self._places(column, marginal)
             table = np.concatenate(
                 [marginal.signals, np.zeros((self.classes, 1))], axis=1
             )
-            scores[column.name] = table[
-                self.group, np.where(place < 0, table.shape[1] - 1, place)
-            ]
+            scores[column.name] = table[self.group, place]
         d = len(columns)
         radius = SCORE_REACH * math.sqrt(len(columns))
         passes = self._passes_over(scores)

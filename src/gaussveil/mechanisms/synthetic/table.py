@@ -1,7 +1,8 @@
 """A synthetic table: rows with the columns, order and types of a private table, drawn from what was released of it.
 
-Released: noisy counts of classes, of cells of every column by class, and noisy second moments of the cells' normal
-scores by class; everything else, rows included, is post-processing of these.
+Released: noisy counts of classes, of cells of every column by class, noisy second moments of the cells' normal scores
+by class, how far every pair of columns is from what these say, and counts of the pairs that are far; everything else,
+rows included, is post-processing of these.
 
 Adjacency: one privacy unit (a row, or a person with at most m rows) is added or removed. Columns, types, public ranges
 and values, and the label's classes are public.
@@ -15,6 +16,7 @@ whole is dominated by the single pair N(mu, 1) against N(0, 1), and its delta(ep
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -205,6 +207,7 @@ class SyntheticTable(Mechanism):
             "counts": 1 + sum(bool(one.grains) for one in records.features),
             "search": len(records.searched),
             "cells": len(records.features),
+            "choice": math.comb(len(records.features), 2),
         }
         return Plan(
             charge=Charge(GaussianPair.mean_shift(shift), sampler_error=error),
@@ -257,4 +260,5 @@ class SyntheticTable(Mechanism):
             len(records.finding),
             len(records.features),
             records.label is not None,
+            sum(one.is_category for one in records.features),
         )

@@ -146,10 +146,9 @@ class Column:
 
     def named(self, codes: Integers, values: Sequence[Any]) -> pa.Array:
         """Values by their places, none where the place is negative."""
-        if len(values):
-            listed = pa.array(list(values))
-        else:
-            listed = pa.array([None], pa.string())
+        if not len(values):
+            return pa.nulls(len(codes), self._plain)
+        listed = pa.array(list(values))
         return self._cast(listed.take(pa.array(np.maximum(codes, 0), mask=codes < 0)))
 
     @property
@@ -174,20 +173,20 @@ class Column:
 
     def with_found(self, values: Sequence[Any], others: bool) -> Column:
         """The column with values that were found; of texts one more stands for all others, if wanted."""
-        if pa.types.is_dictionary(self.type):
-            kind = self.type.value_type
-        else:
-            kind = self.type
+        kind = self._plain
         text = others and (pa.types.is_string(kind) or pa.types.is_large_string(kind))
         listed = tuple(value for value in values if not text or value != OTHER)
         return replace(self, values=(*listed, OTHER) if text else listed, others=text)
 
     def _cast(self, cells: pa.Array) -> pa.Array:
+        return cells.cast(self._plain, safe=False)
+
+    @property
+    def _plain(self) -> pa.DataType:
+        """The type of the values of a column."""
         if pa.types.is_dictionary(self.type):
-            kind = self.type.value_type
-        else:
-            kind = self.type
-        return cells.cast(kind, safe=False)
+            return self.type.value_type
+        return self.type
 
 
 _HELD = (  # what columns of a type hold

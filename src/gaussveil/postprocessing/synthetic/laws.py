@@ -55,6 +55,8 @@ class SeenColumn:
 def law_of(seen: SeenColumn, weights: Floats) -> Marginal:
     """The law of a column in every class, of which there are `weights` records."""
     seen = seen.trimmed()
+    if seen.counts.shape[1] == 1:
+        return _without_values(len(weights))
     missing = _missing(seen, weights)
     base = _pooled(seen, weights, missing)
     shares = _by_class(seen, weights * (1 - missing), base)
@@ -108,6 +110,13 @@ def ranged(column: Column, marginal: Marginal) -> Column:
 def _leaning(shares: Floats, scores: Floats, slope: float) -> Floats:
     law = shares * np.exp(slope * scores - np.max(slope * scores))
     return np.asarray(law / law.sum())
+
+
+def _without_values(classes: int) -> Marginal:
+    """Of a column of which no value is known: every cell is missing."""
+    end = np.zeros(1)
+    shares = np.ones((classes, 1))
+    return Marginal(end, end, shares, np.ones(classes), np.zeros(1, dtype=np.int64))
 
 
 def _missing(seen: SeenColumn, weights: Floats) -> Floats:

@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy.special import ndtri
 
 from gaussveil import checks
 from gaussveil.accounting.certificates.certificate import Certificate
 from gaussveil.errors import ParameterError
 from gaussveil.postprocessing.synthetic.columns import Column
+from gaussveil.postprocessing.synthetic.latents import Latents
 from gaussveil.postprocessing.synthetic.marginals import Marginal
+from gaussveil.postprocessing.synthetic.pairs import POOL, SMALLEST_POOL, CountedPairs
 from gaussveil.postprocessing.synthetic.quality import Quality
 from gaussveil.typing import Floats
+
+AT_ONCE = 40_000  # rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +34,8 @@ class SyntheticModel:
     correlations: Floats
     rows: float
     """Noisy number of records."""
+    pairs: CountedPairs | None = None
+    """Pairs of columns that correlations do not describe, and what they are like."""
     quality: Quality | None = None
     """How far off it may be, as the release itself tells."""
     certificate: Certificate | None = None
@@ -59,43 +64,38 @@ class SyntheticModel:
             "count", max(round(self.rows), 1) if count is None else count
         )
         generator = np.random.default_rng(seed)
-        group = np.searchsorted(
-            np.cumsum(self.weights)[:-1] / self.weights.sum(),
-            _even(generator, size),
-            side="right",
+        parts = [
+            self._rows(generator, min(AT_ONCE, size - start))
+            for start in range(0, size, AT_ONCE)
+        ]
+        return pa.concat_tables(parts or [self._rows(generator, 0)])
+
+    def latents(self, generator: np.random.Generator, size: int) -> Latents:
+        """Normal scores of rows, pairs aside."""
+        return Latents.drawn(
+            generator, size, self.weights, self.correlations, self.marginals
         )
-        scores = generator.standard_normal((size, len(self.features)))
-        gaps = np.stack([_even(generator, size) for _ in self.features], axis=1)
-        values = np.empty_like(scores)
-        for k, matrix in enumerate(self.correlations):
-            chosen = group == k
-            latent = _evened(generator, scores[chosen] @ np.linalg.cholesky(matrix).T)
+
+    def _rows(self, generator: np.random.Generator, size: int) -> pa.Table:
+        if self.pairs is None:
+            rows = self.latents(generator, size)
+        else:
+            pool = self.latents(generator, max(POOL * size, SMALLEST_POOL))
+            rows = self.pairs.chosen(generator, pool, self.marginals, size)
+        values = np.empty_like(rows.scores)
+        for k in range(len(self.correlations)):
+            chosen = rows.group == k
             for j, (column, marginal) in enumerate(zip(self.features, self.marginals)):
                 drawn = marginal.cells if column.is_category else marginal.numbers
-                values[chosen, j] = drawn(latent[:, j], k)
+                values[chosen, j] = drawn(rows.scores[chosen, j], k)
         made = {
-            column.name: column.named(group, self.classes)
+            column.name: column.named(rows.group, self.classes)
             for column in self.columns
             if column.name == self.label
         }
-        for j, (column, marginal) in enumerate(zip(self.features, self.marginals)):
-            missing = marginal.missing_at(group, gaps[:, j])
-            made[column.name] = _cells(column, values[:, j], missing)
+        for j, column in enumerate(self.features):
+            made[column.name] = _cells(column, values[:, j], rows.missing[:, j])
         return pa.table({column.name: made[column.name] for column in self.columns})
-
-
-def _even(generator: np.random.Generator, count: int) -> Floats:
-    """Uniform numbers, one in each of as many equal parts of [0, 1], in random order: shares come out right."""
-    return np.asarray(
-        (generator.permutation(count) + generator.random(count)) / max(count, 1)
-    )
-
-
-def _evened(generator: np.random.Generator, scores: Floats) -> Floats:
-    """The normal scores of each column, one in each of as many equally likely parts, in the order that they had."""
-    count = len(scores)
-    places = np.argsort(np.argsort(scores, axis=0), axis=0)
-    return np.asarray(ndtri((places + generator.random(scores.shape)) / max(count, 1)))
 
 
 def _cells(column: Column, values: Floats, missing: Any) -> pa.Array:
