@@ -32,8 +32,9 @@ from gaussveil.noise import SeededGenerator
 from gaussveil.statistics import Labels, Moments, Source, as_source
 
 from ..certificate_files import Authority
-from . import awkward_table
+from . import awkward_table, neighbouring_tables
 from .awkward_table import as_text, awkward, outcome
+from .neighbouring_tables import told
 
 pytestmark = pytest.mark.xdist_group("postgres")
 
@@ -197,6 +198,38 @@ def test_awkward_content_has_the_same_exact_sums_as_everywhere(server: Server, t
     for name, kind in (("one", "citext"), ("other", "text COLLATE blind")):
         server.run(f"CREATE TABLE {name} (home {kind}, {kinds})", f"\\copy {name} FROM '{rows}' WITH (FORMAT csv)")
         assert outcome(open(f"{server.address}#{name}")) == expected, kind
+
+
+def test_a_unit_of_extremes_decides_no_refusal(server: Server) -> None:
+    """The server's own: times without end and before Christ, numbers that are none."""
+    kinds = ("text", "bigint", "text", "boolean", "timestamp", "timestamptz", "date", "float8", "bigint")
+    columns = [f'"{name}" {kind}' for name, kind in zip(neighbouring_tables.SCHEMA.names, (*kinds, "numeric(12, 3)"))]
+    rows = server.folder / "honest.csv"
+    csv.write_csv(neighbouring_tables.honest(), rows, csv.WriteOptions(include_header=False))
+    extremes = {
+        "home": ["repeat('V', 1000000)", "''", "NULL"],
+        "meter": ["9223372036854775807", "-9223372036854775808", "NULL"],
+        "zone": ["repeat('x', 1000000)", "E'\\u202e'", "'V''\"'"],
+        "time": ["'infinity'", "'-infinity'", "'294276-12-31'", "'4713-01-01 BC'"],
+        "read": ["'infinity'", "'-infinity'", "'294276-12-31'", "'4713-01-01 BC'"],
+        "day": ["'infinity'", "'-infinity'", "'5874897-12-31'", "'4713-01-01 BC'"],
+        "kw": ["'NaN'", "'Infinity'", "-1e308", "5e-324"],
+        "n": ["9223372036854775807", "-9223372036854775808"],
+        "price": ["'NaN'", "999999999.999", "-999999999.999"],
+    }
+    own = {"home": "'V'", "meter": "999"}
+    inserts = []
+    for name, cells in extremes.items():
+        for cell in cells:
+            row = own | {name: cell}
+            named = ", ".join(f'"{column}"' for column in row)
+            inserts.append(f"INSERT INTO v ({named}) VALUES ({', '.join(row.values())})")
+    for name in "tv":
+        server.run(f"CREATE TABLE {name} ({', '.join(columns)})", f"\\copy {name} FROM '{rows}' WITH (FORMAT csv)")
+    server.run(*inserts)
+    expected = told(lambda: open(f"{server.address}#t"))
+    assert sum(words != "answered" for words in expected.values()) == neighbouring_tables.REFUSED
+    assert told(lambda: open(f"{server.address}#v")) == expected
 
 
 def test_a_table_that_changes_is_refused(server: Server) -> None:

@@ -20,6 +20,7 @@ from gaussveil.engines.lines import line_reader
 from gaussveil.engines.location import Location
 from gaussveil.engines.sqlite import SqliteTable
 from gaussveil.errors import MissingDependencyError, SourceError, install
+from gaussveil.statistics.legible import is_text, legible
 
 BATCH_ROWS = 2**17
 WHEELS = {"postgres": "duckdb_extension_postgres_scanner"}
@@ -90,7 +91,7 @@ def _may_refuse(files: Sequence[str]) -> bool:
 
 
 def _arrow_files(files: Sequence[str], form: str) -> Callable[[Dialect], Any]:
-    """What makes the Arrow object of a pass; times beyond those that microseconds hold are missing."""
+    """What makes the Arrow object of a pass; times beyond microseconds and bytes of no text are missing."""
     from pyarrow.compute import field
     from pyarrow.dataset import (
         dataset as arrow_files,
@@ -112,6 +113,8 @@ def _held(cells: Any, kind: pa.DataType) -> Any:
     """Cells of any type in one that DuckDB takes from Arrow."""
     from pyarrow.compute import if_else
 
+    if is_text(kind):
+        return legible(cells, kind)
     if pa.types.is_timestamp(kind) and kind.unit in ("s", "ms"):
         number = cells.cast(pa.int64())
         most = (2**63 - 1) // (1_000_000 if kind.unit == "s" else 1000)

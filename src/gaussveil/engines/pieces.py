@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from gaussveil.errors import SchemaError
 from gaussveil.statistics.block import plain
+from gaussveil.statistics.legible import legible_table
 
 Part = tuple[
     str, int, int, int
@@ -110,9 +111,11 @@ def read_piece(piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
                 for k, first in enumerate(firsts)
                 if min(max(first // size, 0), count - 1) == number
             ]
-            yield from table.iter_batches(
+            for batch in table.iter_batches(
                 _BATCH_ROWS, groups, columns=schema.names, use_threads=False
-            )
+            ):
+                whole = pa.Table.from_batches([batch])
+                yield from legible_table(whole).to_batches()
 
 
 def _first_byte(group: pq.RowGroupMetaData) -> int:

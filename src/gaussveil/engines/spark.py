@@ -34,6 +34,7 @@ from gaussveil.errors import MissingDependencyError, install
 from gaussveil.statistics.block import Reader
 from gaussveil.statistics.cell_reader import CellReader
 from gaussveil.statistics.fixed_point import carry
+from gaussveil.statistics.legible import python_cell
 from gaussveil.statistics.row_hash import hash_rows
 from gaussveil.statistics.statistic import State, Statistic
 from gaussveil.statistics.unit_cells import UnitCells, UnitTotals
@@ -285,7 +286,7 @@ class SparkSource(ScannedSource):
                 ordered = table.take(pc.sort_indices(table, sort_keys=keys))
             else:
                 ordered = table
-            result = pickle.dumps((group[0].as_py(), _quietly(function, ordered)))
+            result = pickle.dumps((python_cell(group[0]), _quietly(function, ordered)))
             return pa.table({"result": pa.array([result], type=pa.binary())})
 
         self._begin()
@@ -301,9 +302,9 @@ class SparkSource(ScannedSource):
         )
         with working():
             results = frame.groupBy(key).applyInArrow(apply, "result binary").toArrow()
+        pairs = (pickle.loads(one) for one in results["result"].to_pylist())
         return sorted(
-            (pickle.loads(one) for one in results["result"].to_pylist()),
-            key=lambda pair: pair[0],
+            (pair for pair in pairs if pair[0] is not None), key=lambda pair: pair[0]
         )
 
 

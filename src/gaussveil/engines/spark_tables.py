@@ -21,7 +21,6 @@ from gaussveil.errors import ParameterError, SchemaError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 Batches = Iterator[pa.RecordBatch]
 Lines = Callable[[], "tuple[DataFrame, Callable[[Batches], Batches]]"]
@@ -50,24 +49,24 @@ def read_parquet(session: SparkSession, location: Location) -> DataFrame:
     files = _files(location)
     if location.local:
         _require_known_types(files[0])
-    reader = session.read.options(**_WHOLE)
-    frame = reader.parquet(*files)
-    bare = _without_collations(frame.schema)
-    if bare == frame.schema:
-        return frame
-    return reader.schema(bare).parquet(*files)
+    return _of_bytes(session.read.options(**_WHOLE).parquet(*files))
 
 
-def _without_collations(schema: StructType) -> StructType:
-    """The same columns, their text compared by its bytes: a collation that Spark wrote knows other units than we do."""
-    from pyspark.sql.types import StringType, StructField, StructType
+def _of_bytes(frame: DataFrame) -> DataFrame:
+    """The same columns, text without collation and without what is no text.
 
-    fields = []
-    for field in schema:
-        collated = isinstance(field.dataType, StringType)
-        kind = StringType() if collated else field.dataType
-        fields.append(StructField(field.name, kind, field.nullable))
-    return StructType(fields)
+    A collation that Spark wrote knows other units than we do: it takes names for one that differ in case or accents.
+    """
+    from pyspark.sql.functions import col, try_validate_utf8
+    from pyspark.sql.types import StringType
+
+    columns = []
+    for field in frame.schema:
+        column = col(names_in_sql([field.name]))
+        if isinstance(field.dataType, StringType):
+            column = try_validate_utf8(column.cast(StringType())).alias(field.name)
+        columns.append(column)
+    return frame.select(*columns)
 
 
 def stored_cells(

@@ -21,14 +21,15 @@ from gaussveil.containers import (
     uncoerced,
 )
 from gaussveil.errors import SchemaError, ShapeError
+from gaussveil.statistics.legible import legible_table
 
 
 def accepted(data: Any) -> pa.Table | NDArray[Any]:
     """An Arrow table or an array of numbers with rows and columns; refuses what is neither."""
     if isinstance(data, pa.Table):
-        return _bare_table(data)
+        return legible_table(_bare_table(data))
     if hasattr(data, "__arrow_c_stream__"):
-        return _told(_of_frame(data), data)
+        return _told(legible_table(_of_frame(data)), data)
     return _of_array(data)
 
 

@@ -25,6 +25,7 @@ from gaussveil.shown import Told
 from gaussveil.statistics.block import Block, Grouping, Reader, plain, require_columns
 from gaussveil.statistics.cell_reader import CellReader, require_unit
 from gaussveil.statistics.clocks import on_clock
+from gaussveil.statistics.legible import python_cells
 from gaussveil.statistics.row_hash import (
     coin_threshold,
     derive_key,
@@ -372,13 +373,13 @@ class Source(Told, ABC):
 def split_groups(
     batches: Iterator[pa.RecordBatch], by: str
 ) -> Iterator[tuple[Any, pa.Table]]:
-    """Cut batches sorted by a column into one table per value; rows without one are left out."""
+    """Cut batches sorted by a column into one table per value; rows without one (of Python's) are left out."""
     pending: list[pa.RecordBatch] = []
     current: Any = None
     for batch in batches:
         runs = pc.run_end_encode(plain(batch.column(by)))
         start = 0
-        for key, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist()):
+        for key, end in zip(python_cells(runs.values), runs.run_ends.to_pylist()):
             if pending and key != current:
                 yield current, pa.Table.from_batches(pending)
                 pending = []
