@@ -14,7 +14,7 @@ from gaussveil import DPSGD, Accountant
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.spectrum.subsampled.ball_single import enclose_single
-from gaussveil.spectrum.subsampled.cell_probabilities import normal_between
+from gaussveil.spectrum.subsampled.cell_probabilities import normal_between, place
 from gaussveil.spectrum.subsampled.companions import BallCompanions, Shift
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.step import Step
@@ -158,3 +158,12 @@ def test_a_grid_that_no_memory_holds_says_nothing() -> None:
     run = Accountant().add(DPSGD(noise_multiplier=1.0, sampling_rate=0.01), steps=300)
     ends = enclose_on_grid(run.loss.reversed().factors().steps, 5.0, -700.0)
     assert (ends.lower, ends.upper) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["added", "removed", "replaced"])
+def test_a_record_that_is_surely_drawn_moves_a_gaussian(kind: dict[str, bool]) -> None:
+    """By one noise multiplier's inverse, or by two where it is replaced: the loss at an output is linear."""
+    losses = np.linspace(-3.0, 3.0, 13)
+    length = (2.0 if "replace" in kind else 1.0) / 1.7
+    middle = 0.0 if "replace" in kind else 0.5 / 1.7
+    np.testing.assert_allclose(place(Step(1.7, 1.0, **kind), losses), losses / length + middle, rtol=1e-13, atol=1e-15)

@@ -66,7 +66,7 @@ def place(step: Step, losses: Floats) -> Floats:
     noise = step.noise_multiplier
     rate = step.sampling_rate
     with np.errstate(all="ignore"):
-        if rate == 1.0:
+        if rate == 1.0 and not step.replace:
             return np.asarray(noise * losses + 0.5 / noise)
         if step.replace:
             size = np.abs(losses)
