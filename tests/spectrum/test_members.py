@@ -7,9 +7,11 @@ import math
 import numpy as np
 import pytest
 import scipy.optimize
+import scipy.special
 
-from gaussveil import DPSGD, Accountant
+from gaussveil import DPSGD, Accountant, Gaussian
 from gaussveil.spectrum.curve import mean_shift_delta
+from gaussveil.spectrum.subsampled.companions import Shift
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.members import Members, draws_alone
 from gaussveil.spectrum.subsampled.step import Step
@@ -73,3 +75,33 @@ def test_many_deltas_have_the_epsilons_of_each_alone(noise: float, rate: float, 
     deltas = np.geomspace(1e-9, 0.05, 14)
     alone = [float(curve.epsilon(float(delta))) for delta in deltas]
     assert np.asarray(curve.epsilon(deltas)).tolist() == alone
+
+
+def test_ends_hold_the_delta_of_two_steps_beside_a_mean_shift() -> None:
+    """The integral over three outputs, that of the shift by its closed form."""
+    noise, rate, shift = 0.4, 0.3, 1.5
+    members = Members(loss(noise, rate, 2)._parts, Shift(shift, shift))
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    z = 6.0 * nodes + 1.25
+    normal = 6.0 * weights * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    log_ratio = np.log1p(rate * np.expm1(z / noise - 0.5 / noise**2))
+    sums = np.add.outer(log_ratio, log_ratio)
+    for epsilon in (0.0, 1.0, 4.0):
+        level = epsilon - sums  # E_Y (R e^L - e^epsilon)_+ = E_Y R delta(epsilon - log R)
+        below = scipy.special.ndtr(0.5 * shift - level / shift)
+        below -= np.exp(level) * scipy.special.ndtr(-0.5 * shift - level / shift)
+        delta = float(normal @ (np.exp(sums) * below) @ normal)
+        assert members.lower(epsilon) <= delta <= members.upper(epsilon)
+        assert members.upper(epsilon) < 3.0 * delta
+        assert members.lower(epsilon) > 0.02 * delta
+
+
+def test_next_to_no_noise_beside_a_mean_shift_has_an_epsilon() -> None:
+    """Grids of millions of cells were asked for a minute."""
+    step = DPSGD(noise_multiplier=0.017, sampling_rate=0.006)
+    for relation in ("add-remove", "replace"):
+        run = Accountant(relation).add(step, 19539)
+        alone = run.epsilon(2e-7)
+        beside = run.add(Gaussian(noise_multiplier=1.2)).epsilon(2e-7)
+        assert alone < beside < 1.02 * alone
+        assert beside < math.inf

@@ -51,6 +51,7 @@ from gaussveil.typing import Floats
 
 MOST_IN_BALLS = 200  # atoms of a law at uneven distances
 Item = TypeVar("Item")
+LAST_BINS = 2**18  # of the last grid, which answers within a second or two
 MOST_USES = 10**10  # beyond it roundings of moments count
 
 
@@ -317,7 +318,7 @@ class SubsampledLoss(PrivacyCurve):
     @cached_property
     def _members(self) -> Members | None:
         """What decides where a record stands so far out of the noise that no grid holds it."""
-        return draws_alone(self._parts)
+        return draws_alone(self._parts, self._ends.beside)
 
     @cached_property
     def _ends(self) -> RigorousEnds:
@@ -362,10 +363,11 @@ class SubsampledLoss(PrivacyCurve):
         items: list[Any] = [stored(step) for step, _ in self.steps]
         counts = [count for _, count in self.steps]
         if self.gaussian is not None:
-            items = [*items, self.gaussian]
-            counts = [*counts, 1]
+            items.append(self.gaussian)
+            counts.append(1)
         items += [law for law, _ in self.laws]
-        return compose_pessimistic(items, [*counts, *(count for _, count in self.laws)])
+        counts += [count for _, count in self.laws]
+        return compose_pessimistic(items, counts, max_bins=LAST_BINS)
 
     @np.errstate(all="ignore")
     def _private_epsilon(self, delta: float) -> float:

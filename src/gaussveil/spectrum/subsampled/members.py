@@ -17,6 +17,7 @@ import scipy
 from gaussveil.spectrum.curve import mean_shift_delta
 from gaussveil.spectrum.enclosures.interval import Enclosure
 from gaussveil.spectrum.roots import Trial, private_end
+from gaussveil.spectrum.subsampled.companions import NO_SHIFT, Shift
 from gaussveil.spectrum.subsampled.contour import Parts
 
 LOUD_LOSS = 200.0  # half the square of a shift from which on no grid holds the loss
@@ -26,10 +27,11 @@ ROUNDED_UP = 1.0 + 1e-9  # more than closed forms in doubles lose
 
 
 class Members:
-    """Equal steps, `uses` of them, each of which draws the record with probability `rate`."""
+    """Equal steps, `uses` of them, each of which draws the record with probability `rate`, beside a mean shift."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, beside: Shift = NO_SHIFT) -> None:
         ((step, self.uses),) = parts.steps
+        self.beside = beside
         self.rate = step.sampling_rate
         self.shift = (2.0 if step.replace else 1.0) / step.noise_multiplier
         self.one_sided = not (step.replace or step.backward)
@@ -45,8 +47,8 @@ class Members:
 
     @staticmethod
     def loud(parts: Parts) -> bool:
-        """Whether they are what is to be asked: equal steps alone, each far above its noise."""
-        if len(parts.steps) != 1 or parts.companions.present:
+        """Whether no grid holds them: equal steps, each far above its noise."""
+        if len(parts.steps) != 1:
             return False
         ((step, count),) = parts.steps
         return count > 1 and 0.5 / step.noise_multiplier**2 > LOUD_LOSS
@@ -54,8 +56,9 @@ class Members:
     @np.errstate(all="ignore")
     def upper(self, epsilon: float) -> float:
         """At least delta, in either direction."""
-        some = self.draws > 0.0
-        lengths = self.shift * np.sqrt(self.draws[some])
+        lengths = np.hypot(self.shift * np.sqrt(self.draws), self.beside.upper)
+        some = lengths > 0.0
+        lengths = lengths[some]
         found = mean_shift_delta(lengths, np.full_like(lengths, epsilon))
         total = float(np.maximum(self.probability[some], 0.0) @ found) * ROUNDED_UP
         return min(total + math.ulp(0.0), 1.0)
@@ -65,10 +68,12 @@ class Members:
         """At most delta of X against Y."""
         if not self.one_sided:
             return 0.0
-        draws = self.draws[(self.draws > 0.0) & (self.draws <= self.uses)]
+        draws = self.draws[self.draws <= self.uses]
+        lengths = np.hypot(self.shift * np.sqrt(draws), self.beside.lower)
+        draws = draws[lengths > 0.0]
+        lengths = lengths[lengths > 0.0]
         log_weight = draws * math.log(self.rate)
         log_weight += (self.uses - draws) * math.log1p(-self.rate)
-        lengths = self.shift * np.sqrt(draws)
         found = np.exp(log_weight) * mean_shift_delta(lengths, epsilon - log_weight)
         return max(float(np.max(found)) / ROUNDED_UP, 0.0)
 
@@ -86,11 +91,12 @@ class Members:
             return Trial(math.log(self.upper(epsilon)) - math.log(delta))
 
         guess = 0.5 * self.shift**2 * max(self.uses * self.rate, 1.0)
+        guess += 0.5 * self.beside.upper**2
         return private_end(look, min(guess, largest), 0.0, largest, rtol=1e-12)
 
 
-def draws_alone(parts: Parts) -> Members | None:
-    """What decides where no grid would; None for all others."""
-    if Members.loud(parts):
-        return Members(parts)
+def draws_alone(parts: Parts, beside: Shift | None = NO_SHIFT) -> Members | None:
+    """What decides of steps and a mean shift where no grid would; None for all others."""
+    if beside is not None and Members.loud(parts):
+        return Members(parts, beside)
     return None

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from gaussveil.spectrum.enclosures.interval import (
     intersection,
 )
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
-from gaussveil.spectrum.subsampled.companions import NO_SHIFT, BallCompanions
+from gaussveil.spectrum.subsampled.companions import NO_SHIFT, BallCompanions, Shift
 from gaussveil.spectrum.subsampled.contour import Parts, saddle
 from gaussveil.spectrum.subsampled.nodes import DEEP, settled
 from gaussveil.spectrum.subsampled.two_sided import MOST_GRID_NODES, enclose_on_grid
@@ -83,7 +83,7 @@ class RigorousEnds:
             ends = self._in_doubles(epsilon)
         if not ends.relative_width < LOOSE:
             ends = intersection(ends, on_grid())
-        undecided = self.accompanied or float(ends.upper) == 1.0
+        undecided = self.beside is None or float(ends.upper) == 1.0
         if not ends.relative_width < LOOSE and undecided:
             ends = intersection(ends, self._pessimistic_end(epsilon))
         return ends
@@ -114,17 +114,22 @@ class RigorousEnds:
 
     def _on_grid(self, epsilon: float, log_delta: float, nodes: int) -> Enclosure:
         """Ends of the steps, and of a mean shift beside them; nothing of what else stands there."""
-        beside = NO_SHIFT
-        if self.accompanied:
-            shift = self.companions.shift() if self.companions is not None else None
-            if shift is None:
-                return UNKNOWN
-            beside = shift
+        if self.beside is None:
+            return UNKNOWN
         steps = self.parts.steps
         try:
-            return enclose_on_grid(steps, epsilon, log_delta, nodes, beside)
+            return enclose_on_grid(steps, epsilon, log_delta, nodes, self.beside)
         except NumericalError:
             return UNKNOWN  # of losses that no grid holds
+
+    @cached_property
+    def beside(self) -> Shift | None:
+        """The mean shift beside the steps; None where something else stands there."""
+        if not self.accompanied:
+            return NO_SHIFT
+        if self.companions is None:
+            return None
+        return self.companions.shift()
 
     @np.errstate(all="ignore")
     def _in_doubles(self, epsilon: float) -> Enclosure:
