@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import dp_accounting
 import pytest
 import torch
@@ -81,3 +85,17 @@ def test_banded_noise_of_jax_privacy() -> None:
     print(f"\nbanded noise: ours {ours:.9f}, jax_privacy's PLD {theirs:.9f}")
     assert ours <= theirs * (1 + 1e-6)
     assert ours == pytest.approx(theirs, rel=1e-2)
+
+
+def test_the_how_to_audits_a_training_run() -> None:
+    """The page as it is printed: the run's own claim stands, that of ten times the noise is refuted."""
+    page = Path(__file__).parents[1] / "docs" / "how-to" / "audit-a-training-run.md"
+    blocks = re.findall(r"^```\{code-block\} python\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+    exec("".join(blocks), names)
+    audit, claimed = names["audit"], names["run"].epsilon(1e-5)
+    print(f"\naudited: claimed {claimed:.3f}, at least {audit.epsilon_lower:.3f}, p-value {audit.p_value:.3g}")
+    assert not audit.refuted
+    assert 1.0 < audit.epsilon_lower <= claimed
+    assert audit.epsilon_lower <= audit.gaussian_epsilon_lower <= claimed
+    assert names["less"].refuted
