@@ -20,6 +20,7 @@ from gaussveil.calibration import covering_ellipsoid as covering_ellipsoid
 from gaussveil.engines import open as open
 from gaussveil.errors import GaussveilError as GaussveilError
 from gaussveil.mechanisms import CDF as CDF
+from gaussveil.mechanisms import AverageSpectrum as AverageSpectrum
 from gaussveil.mechanisms import ClassLabelNoise as ClassLabelNoise
 from gaussveil.mechanisms import Count as Count
 from gaussveil.mechanisms import GaussianRelease as GaussianRelease

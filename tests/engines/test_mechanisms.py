@@ -24,6 +24,7 @@ from gaussveil.accounting import Certificate
 from gaussveil.engines import open
 from gaussveil.errors import GaussveilError
 from gaussveil.mechanisms import (
+    AverageSpectrum,
     ClassLabelNoise,
     GaussianRelease,
     LiftedGaussian,
@@ -88,6 +89,12 @@ def stream(tables: dict[str, Source]) -> Outcome:
 def fleet(tables: dict[str, Source]) -> Outcome:
     made = MeterFleet.design(sample_period="1h", **seeded(), home="1h", limits=(-0.5, 0.5))
     return made.push_many(tables["rows"], order=["hour"]).tolist(), made.certificate
+
+
+def average_spectrum(tables: dict[str, Source]) -> Outcome:
+    """Of two homes, whose readings come in any order."""
+    made = AverageSpectrum(**seeded(), norm=0.05, points=8, bands=3)
+    return of_release(made.release(tables["rows"], order=["hour"]))
 
 
 @cache
@@ -193,6 +200,7 @@ def synthetic(tables: dict[str, Source]) -> Outcome:
 
 
 MECHANISMS: dict[str, Callable[[dict[str, Source]], Outcome]] = {
+    "AverageSpectrum": average_spectrum,
     "ClassLabelNoise": class_label,
     "GaussianRelease": gaussian,
     "LiftedGaussian": lifted,

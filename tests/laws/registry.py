@@ -19,7 +19,7 @@ from .mixture_cases import mixture
 from .posteriors import lifted, logistic, process
 from .regression_cases import logistic_steps, moments
 from .sketch_cases import sketch
-from .spectral_cases import fleet, registers, spectral, stream, trajectory
+from .spectral_cases import average, fleet, registers, spectral, stream, trajectory
 from .synthetic_cases import synthetic
 from .table_cases import table_curve, table_profile, table_quantile, table_rows
 from .table_found_cases import table_discovery, table_ranges
@@ -103,6 +103,7 @@ CASES = (
     gaussian("gaussian, shifts", _SHIFTS[0], shifts=_SHIFTS),
     gaussian("gaussian, replace one", np.array([0.0, 2.0]), l2_sensitivity=2.0, adjacency="replace"),
     MechanismCase(**spectral("spectrum"), slow=True),
+    MechanismCase(**average("average spectrum")),
     MechanismCase(**trajectory("trajectory")),
     MechanismCase(**lifted("lifted Gaussian")),
     MechanismCase(**lifted("lifted Gaussian, shaped noise", along=4.0)),

@@ -10,7 +10,7 @@ from scipy.linalg import toeplitz
 
 from gaussveil.accounting import Certificate, Release
 from gaussveil.accounting.canonical import decoded
-from gaussveil.mechanisms import MeterFleet, MeterStream, PrivateSpectrum, TrajectoryRelease
+from gaussveil.mechanisms import AverageSpectrum, MeterFleet, MeterStream, PrivateSpectrum, TrajectoryRelease
 from gaussveil.mechanisms.meter_stream.registers import NestedRegisters
 from gaussveil.noise import default_generator
 from gaussveil.noise.filter_bank import FilterBank, to_steps
@@ -56,6 +56,45 @@ def spectral(name: str) -> dict[str, Any]:
         "residuals": residuals,
         "score": lambda certificate, noise: noise @ worst,
         "malformed": MALFORMED,
+    }
+
+
+def average(name: str) -> dict[str, Any]:
+    """`AverageSpectrum` of two groups; of the neighbour a home as large as the norm is gone from the second."""
+    value = np.column_stack([_SERIES, 100 * np.roll(_SERIES, 7), _SERIES[::-1]])
+    groups = ("north", "south")
+    norm = 0.05
+
+    def build(**changes: Any) -> AverageSpectrum:
+        return AverageSpectrum(norm=norm, groups=groups, points=POINTS, bands=2, sample_period=1 / 12, **changes)
+
+    def homes(data: Any) -> tuple[str, ...]:
+        """Whose group each column is in; the columns of the neighbour are those that stay."""
+        whole = isinstance(data, np.ndarray) and data.shape[1:] == (3,)
+        return ("north", "south", "north") if whole else ("north", "north")
+
+    def sums(data: Any) -> Matrix:
+        return np.asarray(build(epsilon=1.0, delta=0.2).sums(data, homes(data))).ravel()
+
+    worst = sums(value) - sums(np.delete(value, 1, axis=1))
+
+    def draws(mechanism: AverageSpectrum, data: Any, count: int) -> Matrix:
+        plan = mechanism.plan()
+        exact = mechanism.sums(data, homes(data))
+        return np.stack([plan.draw(exact, mechanism.generator).ravel() for _ in range(count)])
+
+    return {
+        "name": name,
+        "build": build,
+        "value": value,
+        "neighbour": np.delete(value, 1, axis=1),
+        "centre": sums,
+        "draws": draws,
+        "residuals": lambda certificate, noise: noise / np.sqrt(float(certificate.parameters["noise_covariance"])),  # type: ignore[arg-type]
+        "score": lambda certificate, noise: -noise @ worst,
+        "release": lambda mechanism, data: mechanism.release(data, homes(data)),
+        "malformed": ([[1.0], [2.0, 3.0]], None, np.zeros((7, 2)), np.zeros(64), np.zeros((64, 2, 2))),
+        "bad_records": tuple(np.where([True, True, False], bad, value) for bad in (np.nan, np.inf, 1e300)),
     }
 
 

@@ -16,6 +16,7 @@ import pytest
 
 import gaussveil.mechanisms
 from gaussveil.mechanisms import (
+    AverageSpectrum,
     Count,
     Mean,
     MeterFleet,
@@ -99,6 +100,11 @@ OF_READINGS: dict[str, Callable[[Any], Any]] = {
         sample_period="1h", **seeded(), home="1h", limits=(0.0, 1.0)
     ).push_many([[cell, 0.5] for cell in cells] if isinstance(cells, list) else cells),
 }
+OF_READINGS["AverageSpectrum"] = lambda cells: (
+    AverageSpectrum(**seeded(), norm=1.0, points=1, bands=2)
+    .release(cells.to_frame() if isinstance(cells, pd.Series) else [[cell] for cell in cells])
+    .value
+)
 OF_FRAMES: dict[str, Callable[[Any], Any]] = {
     "TableRelease": lambda table: (
         TableRelease(**seeded(), unit="home", answers=[Count(), Mean("kw", between=(0, 5))]).release(table).value

@@ -1,3 +1,4 @@
+from gaussveil.mechanisms.average_spectrum import AverageSpectrum as AverageSpectrum
 from gaussveil.mechanisms.class_label import ClassLabelNoise as ClassLabelNoise
 from gaussveil.mechanisms.class_label_plan import ClassLabelPlan as ClassLabelPlan
 from gaussveil.mechanisms.forecast import PrivateForecaster as PrivateForecaster

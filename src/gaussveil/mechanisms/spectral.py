@@ -58,7 +58,7 @@ def calibrate_ball(
     """
     widths = band_widths(points, bands)
     spectra = [
-        _in_bands(welch_psd(series, points, period=sample_period), widths)
+        in_bands(welch_psd(series, points, period=sample_period), widths)
         for series in history
     ]
     if len(spectra) < 2:
@@ -85,8 +85,8 @@ def band_widths(points: int, bands: int | None) -> Integers:
     return np.diff(edges, prepend=0)
 
 
-def _in_bands(density: Floats, widths: Integers) -> Floats:
-    """Coordinates of the projection on what is constant over bands: band sums over the roots of the widths."""
+def in_bands(density: Floats, widths: Integers) -> Floats:
+    """Coordinates of a density's projection on what is constant over bands: band sums over the roots of the widths."""
     starts = np.cumsum(widths) - widths
     return np.asarray(np.add.reduceat(density, starts, axis=-1) / np.sqrt(widths))
 
@@ -188,7 +188,7 @@ class PrivateSpectrum(Mechanism):
 
     def density(self, series: Any) -> Floats:
         """The estimate that is protected: not private."""
-        return _in_bands(
+        return in_bands(
             welch_psd(
                 real_array("series", series), self.points, period=self.sample_period
             ),
@@ -205,7 +205,7 @@ class PrivateSpectrum(Mechanism):
                 raise ParameterError(
                     f"prior must hold {self.points + 1} numbers. Got shape {public.shape}."
                 )
-            public = _in_bands(public, widths)
+            public = in_bands(public, widths)
             found = public + self.kept() * (found - public)
         clipped = np.repeat(np.maximum(found, 0.0) / np.sqrt(widths), widths)
         if self.smoothing is None:
