@@ -295,7 +295,8 @@ class _Layout:
     @cached_property
     def whole_mark(self) -> int:
         """What a home adds to the count, in units."""
-        return math.floor(COUNTED * self.norm / self.bands**0.25 / self.unit)
+        fourth_root = math.sqrt(math.sqrt(self.bands))
+        return math.floor(COUNTED * self.norm / fourth_root / self.unit)
 
     @property
     def mark(self) -> float:

@@ -39,6 +39,8 @@ def squared_shifts_above(
     except np.linalg.LinAlgError:
         return None
     residual = _residual_above(whitener, scaled)
+    if not residual <= LARGEST_RESIDUAL and np.all(np.isfinite(whitener)):
+        residual = _exact_residual(whitener, scaled)
     if not residual <= LARGEST_RESIDUAL:
         return None
     squares = np.empty(len(edges))
@@ -60,6 +62,26 @@ def _residual_above(whitener: Floats, covariance: Floats) -> float:
     )
     left = np.abs(whitener @ covariance @ whitener.T - np.eye(size))
     return float(np.linalg.norm(left * ABOVE + lost)) * ABOVE + BELOW_DOUBLES
+
+
+def _exact_residual(whitener: Floats, covariance: Floats) -> float:
+    """The same of ill-conditioned covariances, whose absolute values say too much: in whole numbers."""
+    rows, places = _in_whole_numbers(whitener)
+    middle, more = _in_whole_numbers(covariance)
+    one = 1 << (2 * places + more)
+    product = rows @ middle @ rows.T - one * np.eye(len(rows), dtype=np.int64).astype(
+        object
+    )
+    left = np.array([[abs(entry) / one for entry in row] for row in product])
+    return float(np.linalg.norm(left)) * ABOVE + BELOW_DOUBLES
+
+
+def _in_whole_numbers(matrix: Floats) -> tuple[NDArray[np.object_], int]:
+    """The entries times a power of two that makes them whole, and its logarithm."""
+    fractions = [[float(entry).as_integer_ratio() for entry in row] for row in matrix]
+    places = max(below.bit_length() - 1 for row in fractions for _, below in row)
+    whole = [[(above << places) // below for above, below in row] for row in fractions]
+    return np.array(whole, dtype=object), places
 
 
 def _squares_above(gaps: Floats, whitener: Floats) -> Floats:
