@@ -71,6 +71,23 @@ def test_no_home_moves_the_sums_by_more_than_the_reach(seed: int, size: float, o
     assert np.all(apart[1] >= 0)
 
 
+def test_who_is_beside_a_home_does_not_move_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In units near a double's last bits: transforms of many rows at once round differently from those of one."""
+    monkeypatch.setattr("gaussveil.mechanisms.average_spectrum.UNITS", 52)
+    mechanism = AverageSpectrum(**DESIGN, groups=("a", "b"))
+    for seed in range(6):
+        readings = town(9, seed)
+        together = mechanism.sums(readings, ["a", *["b"] * 8])[0]
+        np.testing.assert_array_equal(together, mechanism.sums(readings[:, :1], ["a"])[0])
+
+
+def test_groups_may_be_numbers() -> None:
+    readings = town(3)
+    counted = AverageSpectrum(**DESIGN, groups=(1, 2)).sums(readings, [1, 2, 1])
+    np.testing.assert_array_equal(counted, AverageSpectrum(**DESIGN, groups=("1", "2")).sums(readings, ["1", "2", "1"]))
+    assert np.all(counted > 0)
+
+
 def test_noise_is_the_least_for_the_reach_and_averages_have_the_error_they_state() -> None:
     mechanism = AverageSpectrum(**DESIGN, groups=("all", "none"))
     plan = mechanism.plan()
@@ -151,7 +168,7 @@ def test_the_homes_named_are_just_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"norm": 0.0}, {"norm": math.inf}, {"points": 0}, {"bands": 1}, {"groups": ()}, {"groups": ("a", "a")},
+    "change", [{"norm": 0.0}, {"norm": math.inf}, {"norm": 5e-324}, {"points": 0}, {"bands": 1}, {"groups": ()}, {"groups": ("a", "a")},
                {"groups": "ab"}, {"epsilon": -1.0}, {"delta": 0.0}, {"sample_period": 0.0}]
 )  # fmt: skip
 def test_bad_parameters_are_refused(change: dict[str, Any]) -> None:

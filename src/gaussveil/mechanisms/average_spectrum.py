@@ -2,7 +2,7 @@
 
 Released: for each public group the sum of its homes' band energies and their number, with noise, and from these the
 average density. A home's energies are shortened to a public norm and rounded to a public unit before they are added up,
-so that sums are exact.
+so that sums are exact, and each home's numbers are computed from its readings alone.
 
 Adjacency: one home more or less, with all its readings, in one group.
 
@@ -22,7 +22,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gaussveil import checks
 from gaussveil.accounting import Adjacency, Release
@@ -182,14 +181,16 @@ instead for fewer groups or bands, or for running totals
         if self.groups is None:
             names: tuple[str, ...] = ("all",)
         else:
-            names = tuple(self.groups)
+            names = tuple(map(str, self.groups))
         if isinstance(self.groups, str) or not names or len(set(names)) != len(names):
             raise ParameterError(
                 "groups must be different names, at least one, or None for all homes together."
             )
         points = checks.whole("points", self.points, f"[1, {MOST_POINTS}]")
         return _Layout(
-            names, checks.positive("norm", self.norm), band_widths(points, self.bands)
+            names,
+            checks.size("norm", self.norm),
+            band_widths(points, self.bands),
         )
 
     def _places(
@@ -211,21 +212,31 @@ instead for fewer groups or bands, or for running totals
         return np.array(places, dtype=np.int64)
 
     def _contributions(self, table: Floats, layout: _Layout) -> Integers:
-        """A row of whole units for each home: its energies and its mark; of homes that are left out zeros."""
-        series = np.where(np.isfinite(table), table, np.nan).T
-        known = np.isfinite(series)
-        if series.shape[1] < 2 * self.points:
+        """A row of whole units for each home: its energies and its mark; of homes that are left out zeros.
+
+        Each home is computed by itself: transforms of several rows at once round differently from those of one, and
+        who is beside a home must not move it by a unit.
+        """
+        if len(table) < 2 * self.points:
             raise ShapeError(
-                f"readings must have at least 2 * points = {2 * self.points} rows. Got {series.shape[1]}."
+                f"readings must have at least 2 * points = {2 * self.points} rows. Got {len(table)}."
             )
+        rows = [self._home(series, layout) for series in table.T]
+        return np.array(rows, dtype=np.int64).reshape(-1, layout.bands + 1)
+
+    def _home(self, readings: Floats, layout: _Layout) -> Integers:
+        """The whole units of one home, made of its own readings and public parameters alone."""
+        series = np.array(readings)  # side by side in memory, however the table lies
+        known = np.isfinite(series)
+        nothing = np.zeros(layout.bands + 1, dtype=np.int64)
+        if known.mean() < KNOWN:
+            return nothing
         with np.errstate(all="ignore"):
-            count = np.maximum(known.sum(axis=1), 1)
-            middle = np.where(known, series, 0.0).sum(axis=1) / count
-            whole = np.where(known, series, middle[:, None])
-            kept = np.isfinite(whole).all(axis=1) & (known.mean(axis=1) >= KNOWN)
-            whole[~kept] = 0.0
-            density = welch_psd(whole, self.points, period=self.sample_period)
-            return layout.units(in_bands(density, layout.widths), kept)
+            series[~known] = series[known].mean()
+            if not np.isfinite(series).all():
+                return nothing
+            density = welch_psd(series, self.points, period=self.sample_period)
+            return layout.units(in_bands(density, layout.widths))
 
     def _averages(self, noisy: Floats) -> tuple[Floats, Floats, Floats]:
         """Averages, numbers of homes and standard errors, all of what is released."""
@@ -309,13 +320,14 @@ class _Layout:
             math.hypot(self.norm, self.mark) * (1 + 2.0**-50), math.inf
         )
 
-    def units(self, energies: Floats, kept: NDArray[np.bool_]) -> Integers:
-        """Each home's numbers: energies no longer than the norm, also once rounded, and the mark; else nothing."""
-        lengths = np.linalg.norm(energies, axis=1, keepdims=True)
-        kept = kept & np.isfinite(lengths[:, 0])
+    def units(self, energies: Floats) -> Integers:
+        """A home's numbers: energies no longer than the norm, also once rounded, and the mark.
+
+        Energies without a finite length count for nothing.
+        """
+        length = float(np.linalg.norm(energies))
+        if not math.isfinite(length):
+            return np.zeros(self.bands + 1, dtype=np.int64)
         longest = self.norm * (1 - SPARE)
-        short = np.where(kept[:, None], energies, 0.0) * (
-            longest / np.maximum(np.where(kept[:, None], lengths, 0.0), longest)
-        )
-        marks = np.where(kept, self.whole_mark, 0)
-        return np.column_stack([np.rint(short / self.unit).astype(np.int64), marks])
+        short = energies * (longest / max(length, longest))
+        return np.append(np.rint(short / self.unit).astype(np.int64), self.whole_mark)
