@@ -12,7 +12,7 @@ from gaussveil.cli.output import print_json, print_table
 from gaussveil.errors import ParameterError
 
 if TYPE_CHECKING:
-    from gaussveil.accounting.accountant import Accountant
+    from gaussveil.accounting.accountant import DPSGD, Accountant, Gaussian
 
 
 def _whole(text: str | int) -> int:
@@ -79,20 +79,13 @@ def accountant(
 
     Example: gaussveil accountant --noise-multiplier 1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
     """
-    from gaussveil.accounting.accountant import DPSGD, Accountant, Gaussian
+    from gaussveil.accounting.accountant import Accountant
     from gaussveil.accounting.least_noise import calibrate
     from gaussveil.accounting.relation import ADD_REMOVE, REPLACE
 
     relation = REPLACE if replace else ADD_REMOVE
-    if sigma is not None:
-        if noise_multiplier is not None:
-            raise ParameterError(
-                "--sigma excludes --noise-multiplier, which is sigma over --l2-sensitivity."
-            )
-        noise_multiplier = sigma / l2_sensitivity if l2_sensitivity else inf
-    step: DPSGD | Gaussian = Gaussian(noise_multiplier=noise_multiplier)
-    if sampling_rate is not None:
-        step = DPSGD(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate)
+    noise_multiplier = _multiplier(noise_multiplier, sigma, l2_sensitivity)
+    step = _step(noise_multiplier, sampling_rate)
     if [noise_multiplier, epsilon, delta].count(None) != 1:
         raise ParameterError(
             "two of noise, --epsilon and --delta must be given: the third is computed."
@@ -118,16 +111,47 @@ def accountant(
         }
         print_json(asked | answer)
         return
-    kind = "of Gaussian noise"
-    if sampling_rate is not None:
-        kind = f"of DP-SGD at rate {sampling_rate:g}"
-    record = "replaced" if replace else "added or removed"
-    title = f"{steps} step{'s' * (steps != 1)} {kind}, one record {record}"
     print_table(
         ("", "value"),
         [(name, str(value)) for name, value in answer.items()],
-        title=title,
+        title=_title(sampling_rate, steps, replace),
     )
+
+
+def _multiplier(
+    noise_multiplier: float | None, sigma: float | None, l2_sensitivity: float
+) -> float | None:
+    """The noise multiplier, given as such or as a standard deviation; None where it is what is asked for."""
+    if sigma is None:
+        return noise_multiplier
+    if noise_multiplier is not None:
+        raise ParameterError(
+            "--sigma excludes --noise-multiplier, which is sigma over --l2-sensitivity."
+        )
+    if l2_sensitivity == 0.0:
+        return inf
+    return sigma / l2_sensitivity
+
+
+def _step(
+    noise_multiplier: float | None, sampling_rate: float | None
+) -> DPSGD | Gaussian:
+    """What is repeated: a step of DP-SGD where there is a rate, or Gaussian noise."""
+    from gaussveil.accounting.accountant import DPSGD, Gaussian
+
+    if sampling_rate is None:
+        return Gaussian(noise_multiplier=noise_multiplier)
+    return DPSGD(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate)
+
+
+def _title(sampling_rate: float | None, steps: int, replace: bool) -> str:
+    """What the table is of: so many steps of what, and how neighbours differ."""
+    if sampling_rate is None:
+        kind = "of Gaussian noise"
+    else:
+        kind = f"of DP-SGD at rate {sampling_rate:g}"
+    record = "replaced" if replace else "added or removed"
+    return f"{steps} step{'s' * (steps != 1)} {kind}, one record {record}"
 
 
 def _spent(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from pathlib import Path
@@ -183,9 +182,9 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of its parameters that are classes of them; with --dry-run a release is planned."""
     own = inspect.signature(command, eval_str=True).parameters
     kinds: dict[str, Any] = {
-        name: one.annotation
-        for name, one in own.items()
-        if is_dataclass(one.annotation)
+        name: parameter.annotation
+        for name, parameter in own.items()
+        if is_dataclass(parameter.annotation)
     }
     grouped = {
         name: [*inspect.signature(kind, eval_str=True).parameters.values()]
@@ -194,33 +193,43 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(**given: Any) -> None:
-        known = dict(given)
+        options = dict(given)
         made = {
-            name: kind(**{one.name: given.pop(one.name) for one in grouped[name]})
+            name: kind(
+                **{option.name: given.pop(option.name) for option in grouped[name]}
+            )
             for name, kind in kinds.items()
         }
-        if "asked" in made and known["dry_run"]:
+        if "asked" not in made:
+            command(**made, **given)
+        elif options["dry_run"]:
             tell_plan(
                 lambda: command(**made, **given),
-                known["epsilon"],
-                known["delta"],
-                json=known["json"],
+                options["epsilon"],
+                options["delta"],
+                json=options["json"],
             )
         else:
-            with found_again(known) if "asked" in made else nullcontext():
+            with found_again(options):
                 command(**made, **given)
 
-    listed = [
-        part
-        for name, one in own.items()
-        if name != "asked"
-        for part in grouped.get(name, [one])
-    ]
-    asked = grouped.get("asked", [])
-    required = [one for one in asked if one.default is one.empty]
-    ordered = [*required, *listed, *(one for one in asked if one not in required)]
-    ordered.sort(key=lambda one: one.default is not one.empty)
-    vars(run)["__signature__"] = inspect.Signature(
-        [one.replace(kind=one.KEYWORD_ONLY) for one in ordered]
-    )
+    vars(run)["__signature__"] = _signature(own, grouped)
     return run
+
+
+def _signature(
+    own: Mapping[str, inspect.Parameter], grouped: Mapping[str, list[inspect.Parameter]]
+) -> inspect.Signature:
+    """What a command takes: required options of its release first, then its own, then the release's others."""
+    listed = []
+    for name, parameter in own.items():
+        if name != "asked":
+            listed += grouped.get(name, [parameter])
+    asked = grouped.get("asked", [])
+    required = [option for option in asked if option.default is option.empty]
+    others = [option for option in asked if option not in required]
+    ordered = [*required, *listed, *others]
+    ordered.sort(key=lambda option: option.default is not option.empty)
+    return inspect.Signature(
+        [option.replace(kind=option.KEYWORD_ONLY) for option in ordered]
+    )

@@ -109,12 +109,15 @@ def new(
             "--plan and --releases must not be given together: each says what is planned"
         )
     even = _even_plan(epsilon, delta, releases, release_delta)
-    planned = _read_plan(plan) if plan is not None else []
     if even is not None:
         planned = [(even.charge, even.releases)]
         adjacency = adjacency or "add-remove"
+    elif plan is not None:
+        planned = _read_plan(plan)
+    else:
+        planned = []
     if rule is None:
-        rule = "planned" if plan is not None or even is not None else "adaptive"
+        rule = "planned" if plan or even else "adaptive"
     terms: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,

@@ -125,32 +125,18 @@ class _Subject:
 
 def _subject(file: Path, note: Path | None) -> _Subject:
     """A table with its certificate, a certificate with its table, a package, or certificates alone."""
-    from gaussveil.accounting import Certificate
     from gaussveil.report.released import (
-        ENDINGS,
         carries_certificate,
         certificate_near,
         readings,
         table_near,
-        unpacked,
     )
 
     if not file.is_file():
         raise SourceError(f"{file}: is no file")
     if file.suffix.lower() == ".zip" and note is None:
-        body, tables, others = unpacked(file)
-        held = {"": Certificate.from_json(body)}
-        return _Subject(
-            str(file),
-            held,
-            {name: readings(name, content) for name, content in tables.items()},
-            others,
-        )
-    ending = file.suffix.lower()
-    is_table = ending in ENDINGS
-    if ending == ".json":
-        is_table = certificate_beside(file).is_file()
-    if note is None and is_table:
+        return _package(file)
+    if note is None and _is_table(file):
         note = certificate_near(file)
     if note is not None:
         return _Subject(
@@ -165,6 +151,30 @@ def _subject(file: Path, note: Path | None) -> _Subject:
     if table is not None and "" in held:
         tables_near[table.name] = readings(table.name, table.read_bytes())
     return _Subject(str(file), held, tables_near, [])
+
+
+def _is_table(file: Path) -> bool:
+    """Whether a file holds released numbers; of JSON, which certificates are too, where a certificate is beside it."""
+    from gaussveil.report.released import ENDINGS
+
+    ending = file.suffix.lower()
+    if ending == ".json":
+        return certificate_beside(file).is_file()
+    return ending in ENDINGS
+
+
+def _package(file: Path) -> _Subject:
+    """A certificate with the tables that were packed with it."""
+    from gaussveil.accounting import Certificate
+    from gaussveil.report.released import readings, unpacked
+
+    body, tables, others = unpacked(file)
+    return _Subject(
+        str(file),
+        {"": Certificate.from_json(body)},
+        {name: readings(name, content) for name, content in tables.items()},
+        others,
+    )
 
 
 def held_in(place: Path, *, deep: bool = True) -> dict[str, Certificate]:

@@ -23,38 +23,56 @@ def require_named(path: Path | None, given: Mapping[str, Any]) -> None:
     if not named and HOUSEHOLD not in given:
         return
     if path is None:
-        names = None
-    else:
-        dry = bool(given.get("dry_run"))
-        if given.get("out") is None and not dry and _is_absent(path):
-            print(
-                f"{path}: no such file; a plan needs none, but no column was looked up",
-                file=sys.stderr,
-            )
-        names = _header(path, planned=given.get("out") is None or dry)
-    if names is not None and HOUSEHOLD in given:
+        return
+    dry = bool(given.get("dry_run"))
+    plan_alone = given.get("out") is None
+    if plan_alone and not dry:
+        _tell_absent(path)
+    names = _header(path, planned=plan_alone or dry)
+    if names is None:
+        return
+    if HOUSEHOLD in given:
         readings_named(names, {name: given[name] for name in READINGS})
-    elif names is not None:
+    else:
         _refuse_missing(
             names, [(option, name) for option, name in named if not _has(names, name)]
         )
 
 
+def _tell_absent(path: Path) -> None:
+    """Say that a plan was made without a look at the table, where there is none."""
+    if _is_absent(path):
+        print(
+            f"{path}: no such file; a plan needs none, but no column was looked up",
+            file=sys.stderr,
+        )
+
+
 def readings_named(names: Sequence[str], wanted: Mapping[str, str]) -> dict[str, str]:
     """The columns of readings, or the only ones that differ by case alone; all that are missing in one message."""
-    found = {option: _alike(names, name) for option, name in wanted.items()}
-    if "+" in wanted["time"] and found["time"] is None:
-        parts = [_alike(names, part.strip()) for part in wanted["time"].split("+", 1)]
-        found["time"] = "+".join(part for part in parts if part) if all(parts) else None
+    columns = {option: _alike(names, name) for option, name in wanted.items()}
+    if "+" in wanted["time"] and columns["time"] is None:
+        columns["time"] = _date_and_time(names, wanted["time"])
     if (
-        found[HOUSEHOLD] is None and wanted[HOUSEHOLD] == HOUSEHOLD
+        columns[HOUSEHOLD] is None and wanted[HOUSEHOLD] == HOUSEHOLD
     ):  # a column per household instead
-        found = {"time": found["time"]}
+        columns = {"time": columns["time"]}
     _refuse_missing(
         names,
-        [(option, wanted[option]) for option, name in found.items() if name is None],
+        [(option, wanted[option]) for option, name in columns.items() if name is None],
     )
-    return {option: found.get(option) or name for option, name in wanted.items()}
+    return {option: columns.get(option) or name for option, name in wanted.items()}
+
+
+def _date_and_time(names: Sequence[str], wanted: str) -> str | None:
+    """Two columns that make a time together, joined by a plus; None where one of them is missing."""
+    columns = []
+    for part in wanted.split("+", 1):
+        column = _alike(names, part.strip())
+        if not column:
+            return None
+        columns.append(column)
+    return "+".join(columns)
 
 
 def _refuse_missing(names: Sequence[str], missing: Sequence[tuple[str, str]]) -> None:

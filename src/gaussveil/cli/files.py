@@ -51,22 +51,29 @@ def check_targets(
         kept = [Path(f"{ledger.resolve()}{ending}") for ending in LEDGER_FILES]
     for index, target in enumerate(wanted):
         _check_place(target)
-        if _is_among(target, kept):
-            raise ParameterError(
-                f"{target}: an output must not be the ledger or a file that belongs to it; choose another name"
-            )
-        if _is_among(target, read):
-            raise ParameterError(
-                f"{target}: an output must not be the input itself; choose another name"
-            )
-        if _is_among(target, wanted[:index]):
-            raise ParameterError(
-                f"{target}: each output needs a file of its own. Got the same file twice."
-            )
+        _check_apart(target, kept, read, wanted[:index])
         if target.exists() and not force:
             raise ParameterError(
                 f"{target}: exists already; choose another name or add --force"
             )
+
+
+def _check_apart(
+    target: Path, kept: list[Path], read: list[Path], before: list[Path]
+) -> None:
+    """Refuse an output that is a file of the ledger, an input, or an output before it."""
+    if _is_among(target, kept):
+        raise ParameterError(
+            f"{target}: an output must not be the ledger or a file that belongs to it; choose another name"
+        )
+    if _is_among(target, read):
+        raise ParameterError(
+            f"{target}: an output must not be the input itself; choose another name"
+        )
+    if _is_among(target, before):
+        raise ParameterError(
+            f"{target}: each output needs a file of its own. Got the same file twice."
+        )
 
 
 def _check_place(target: Path) -> None:

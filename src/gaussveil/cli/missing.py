@@ -35,17 +35,14 @@ class AllMissing(TyperCommand):
             _refuse_repeated(order)
             project = ctx.default_map or {}
             ctx.default_map = {**project, **_by_form(given, project, self.params)}
-            known = dict(ctx.default_map)
-            for name, value in given.items():
-                if value not in (None, ()):
-                    known[name] = value
+            values = {**ctx.default_map, **_not_empty(given)}
             lacking = {
                 parameter.name: parameter
                 for parameter in self.params
-                if parameter.required and parameter.name not in known
+                if parameter.required and parameter.name not in values
             }
             written = _written(lacking.get("out"))
-            if known.get("dry_run") and written is not None:
+            if values.get("dry_run") and written is not None:
                 # nothing is written: any name will do
                 args = [*args, "--out", written.placeholder]
                 del lacking["out"]
@@ -54,6 +51,11 @@ class AllMissing(TyperCommand):
                     f"{' and '.join(map(_spoken, lacking.values()))} must be given: see {ctx.command_path} --help"
                 )
         return super().parse_args(ctx, args)
+
+
+def _not_empty(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given a value."""
+    return {name: value for name, value in given.items() if value not in (None, ())}
 
 
 def _by_form(

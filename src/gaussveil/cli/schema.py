@@ -22,6 +22,8 @@ from gaussveil.project_file import PROJECT_FILE, form_text, write_form
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from gaussveil.engines.dialect import Dialect
+
 SENTINELS = (-99, -999, -9999, -99999, 999, 9999, 99999, 999999)
 
 
@@ -59,46 +61,71 @@ def schema(
 
     Example: gaussveil schema in.csv --out gaussveil.toml
     """
-    from dataclasses import replace
-
     from gaussveil.engines.form import require_zone
 
     table = open_source(source, engine)
     dialect = table.dialect
-    names = [column.name for column in dialect.columns]
-    if unit is not None and unit not in names:
-        raise ParameterError(
-            f"--unit must be a column of the table: {', '.join(names)}. Got {unit!r}."
-        )
-    if unit is not None and dialect.found:
-        dialect = dialect.identified([unit])
+    if unit is not None:
+        dialect = _of_units(dialect, unit)
     sentinels = () if dialect.missing else _sentinels(table)
     require_zone(time_zone)
-    form = replace(
-        dialect,
-        unit=unit or dialect.unit,
-        people=people or dialect.people,
-        time_zone=time_zone or dialect.time_zone,
-        missing=dialect.missing or sentinels,
-    ).toml()
+    form = _completed(dialect, unit, people, time_zone, sentinels).toml()
     guesses = list(dialect.found)
     if sentinels:
         guesses.append("missing marks")
     if out is not None:
         _write(out, table_name(source), form, force)
         lines = [f"wrote {out}"]
+        lines += _remarks(guesses, dialect)
     else:
         lines = form_text(table_name(source), form).rstrip("\n").split("\n")
-    if guesses:
-        lines.append(
-            f"# found by a look at the first cells: {', '.join(guesses)}; read it before you keep it"
-        )
-    lines += [f"# {name} is text, since {why}" for name, why in dialect.unclear]
-    if out is None:
+        lines += _remarks(guesses, dialect)
         address = local_file(source) or "IN"
         lines.append(f"# to keep it: gaussveil schema {address} --out {PROJECT_FILE}")
     facts = {"form": form, "found": guesses, "out": out and str(out)}
     tell(facts, lines, json=json)
+
+
+def _of_units(dialect: Dialect, unit: str) -> Dialect:
+    """The form of a table whose column `unit` says whose row it is."""
+    names = [column.name for column in dialect.columns]
+    if unit not in names:
+        raise ParameterError(
+            f"--unit must be a column of the table: {', '.join(names)}. Got {unit!r}."
+        )
+    if dialect.found:
+        return dialect.identified([unit])
+    return dialect
+
+
+def _completed(
+    dialect: Dialect,
+    unit: str | None,
+    people: str | None,
+    time_zone: str | None,
+    sentinels: tuple[str, ...],
+) -> Dialect:
+    """The form of the table, with what the command says of it and what was seen in its first cells."""
+    from dataclasses import replace
+
+    return replace(
+        dialect,
+        unit=unit or dialect.unit,
+        people=people or dialect.people,
+        time_zone=time_zone or dialect.time_zone,
+        missing=dialect.missing or sentinels,
+    )
+
+
+def _remarks(guesses: list[str], dialect: Dialect) -> list[str]:
+    """Comments below the form: what was guessed, and which columns are text for a reason."""
+    remarks = []
+    if guesses:
+        remarks.append(
+            f"# found by a look at the first cells: {', '.join(guesses)}; read it before you keep it"
+        )
+    remarks += [f"# {name} is text, since {why}" for name, why in dialect.unclear]
+    return remarks
 
 
 def _write(out: Path, name: str, form: dict[str, Any], force: bool) -> None:

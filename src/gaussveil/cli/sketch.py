@@ -54,16 +54,9 @@ def sketch(
 
     Example: gaussveil sketch in.csv --epsilon 1 --delta 1e-6 --row-norm 3 --n-components 64 --out out.npz
     """
-    if n_components != "auto" and not n_components.isdecimal():
-        raise ParameterError(
-            f"--n-components must be auto or a whole number. Got {n_components!r}."
-        )
-    if n_components == "auto" and row_bound is None:
-        raise ParameterError(
-            "--row-bound must be given with --n-components auto: a public bound on the number of rows"
-        )
     from gaussveil.mechanisms import PrivateSketch
 
+    components = _components(n_components, row_bound)
     promise = asked.promise
     table = asked.table()
     mechanism = PrivateSketch(
@@ -73,7 +66,7 @@ def sketch(
         rate=rate,
         row_bound=row_bound,
         test_noise=test_noise,
-        n_components=n_components if n_components == "auto" else int(n_components),
+        n_components=components,
         columns=None if columns is None else tuple(listed(columns)),
     )
     names = mechanism.columns or tuple(
@@ -105,3 +98,18 @@ def sketch(
         }
         lines += release_lines(out, release.certificate)
     tell(answer, lines, json=asked.json)
+
+
+def _components(n_components: str, row_bound: float | None) -> int | Literal["auto"]:
+    """The columns of the sketch, or that they are to be chosen, which needs a bound on the rows."""
+    if n_components != "auto":
+        if not n_components.isdecimal():
+            raise ParameterError(
+                f"--n-components must be auto or a whole number. Got {n_components!r}."
+            )
+        return int(n_components)
+    if row_bound is None:
+        raise ParameterError(
+            "--row-bound must be given with --n-components auto: a public bound on the number of rows"
+        )
+    return "auto"

@@ -141,15 +141,7 @@ def curve(
 
     check_targets(plot, inputs=pairs, force=True)
     losses = [_read(pair, times) for pair in pairs]
-    if epsilon_max is None:
-        reach = [float(loss.dp_epsilon(_SMALLEST_DRAWN_DELTA)) for loss in losses]
-        # Identical distributions have delta 0 everywhere; any range shows that.
-        epsilon_max = max(reach) or 1.0
-    if not 0.0 < epsilon_max < float("inf"):
-        raise ParameterError(
-            f"--epsilon-max must be a positive number. Got {epsilon_max}."
-        )
-    epsilons = np.linspace(0.0, epsilon_max, points)
+    epsilons = np.linspace(0.0, _right_end(epsilon_max, losses), points)
     ending = "" if times == 1 else f", {times} times"
     names = [f"{pair.stem}{ending}" for pair in pairs]
     curves = [
@@ -161,20 +153,44 @@ def curve(
 
         save(privacy_curves(list(zip(names, losses)), epsilons), plot)
     if json:
-        told = [
-            {
-                "pair": str(pair),
-                "delta_x_y": forward.tolist(),
-                "delta_y_x": backward.tolist(),
-            }
-            for pair, (_, forward, backward) in zip(pairs, curves)
-        ]
-        facts = {"times": times, "epsilon": epsilons.tolist(), "curves": told}
-        print_json(facts | {"plot": plot and str(plot)})
+        facts = {
+            "times": times,
+            "epsilon": epsilons.tolist(),
+            "curves": _curve_facts(pairs, curves),
+            "plot": plot and str(plot),
+        }
+        print_json(facts)
         return
     _print_curves(epsilons, curves)
     if plot is not None:
         print_line(f"drawn in {plot}")
+
+
+def _right_end(epsilon_max: float | None, losses: list[PrivacyLoss]) -> float:
+    """The largest epsilon of the curves: the one asked for, or where all deltas are as good as none."""
+    if epsilon_max is None:
+        reach = [float(loss.dp_epsilon(_SMALLEST_DRAWN_DELTA)) for loss in losses]
+        # Identical distributions have delta 0 everywhere; any range shows that.
+        epsilon_max = max(reach) or 1.0
+    if not 0.0 < epsilon_max < float("inf"):
+        raise ParameterError(
+            f"--epsilon-max must be a positive number. Got {epsilon_max}."
+        )
+    return epsilon_max
+
+
+def _curve_facts(
+    pairs: list[Path], curves: list[tuple[str, Floats, Floats]]
+) -> list[dict[str, object]]:
+    """The curves of each file, both directions, as JSON holds them."""
+    return [
+        {
+            "pair": str(pair),
+            "delta_x_y": forward.tolist(),
+            "delta_y_x": backward.tolist(),
+        }
+        for pair, (_, forward, backward) in zip(pairs, curves)
+    ]
 
 
 def _print_curves(epsilons: Floats, curves: list[tuple[str, Floats, Floats]]) -> None:

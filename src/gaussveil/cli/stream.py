@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -187,16 +188,12 @@ def design(
     Example: gaussveil stream design history.csv --out meter.json --epsilon 1 --delta 1e-5
     --event-kw 0.5 --event-duration 1h --purpose billing
     """
-    from gaussveil.accounting import Account
     from gaussveil.mechanisms import MeterStream, PrivateSpectrum
     from gaussveil.streaming.meters import check_name
 
-    if (event_kw is None) != (event_duration is None):
-        raise ParameterError("--event-kw and --event-duration must be given together")
-    if out.exists() and not force and not dry_run:
-        raise ParameterError(
-            f"{out} exists; its streams are paid for. Use --force to design them anew"
-        )
+    event = _event(event_kw, event_duration)
+    if not dry_run and not force:
+        _check_new(out)
     # OUT.part becomes OUT once it is complete
     check_targets(
         out,
@@ -206,19 +203,10 @@ def design(
         force=True,
     )
     readings = table.read(history, engine)
-    event = None
-    if event_kw is not None and event_duration is not None:
-        event = (event_kw, event_duration)
     period = readings.step_minutes / 60
+    pays = partial(_paying, ledger)
 
-    def pays(template: str, meter: str) -> Account | None:
-        if ledger is None:
-            return None
-        return Account(ledger, template.replace("{meter}", meter))
-
-    def spectrum_of(meter: str) -> PrivateSpectrum | None:
-        if purpose != "spectrum":
-            return None
+    def spectrum_of(meter: str) -> PrivateSpectrum:
         own_epsilon, own_delta, ball = _all_given(
             spectrum_epsilon, spectrum_delta, spectrum_ball
         )
@@ -238,7 +226,11 @@ def design(
         )
 
     def made(meter: str, row: int) -> MeterStream:
-        private = spectrum_of(meter)
+        private = None
+        past = None
+        if purpose == "spectrum":
+            private = spectrum_of(meter)
+            past = readings.values[row]
         return MeterStream.design(
             sample_period=period,
             epsilon=epsilon,
@@ -247,7 +239,7 @@ def design(
             l2_ball=l2_ball,
             purpose=purpose,
             substitute=substitute,
-            history=None if private is None else readings.values[row],
+            history=past,
             spectrum=private,
             reduction=reduction,
             account=pays(account, meter),
@@ -265,18 +257,44 @@ def design(
             for name in names
         ]
     plan = streams[0][1].plan()
+    answer = {"meters": len(streams), **_plan_facts(plan), "account": None, "out": None}
+    recorded = ", not recorded"
+    if ledger is not None:
+        answer["account"] = account
+        recorded = ""
     ending = "nothing was spent"
     if not dry_run:
         _open_all(streams, out)
-        ending = f"wrote {out}" + ("" if ledger else ", not recorded")
-    answer = {
-        "meters": len(streams),
-        **_plan_facts(plan),
-        "account": None if ledger is None else account,
-        "out": None if dry_run else str(out),
-    }
+        answer["out"] = str(out)
+        ending = f"wrote {out}{recorded}"
     lines = [*f"{len(streams)} meters: {plan}".splitlines(), ending]
     tell(answer, lines, json=json_output)
+
+
+def _check_new(out: Path) -> None:
+    """Refuse to design streams anew that are paid for."""
+    if out.exists():
+        raise ParameterError(
+            f"{out} exists; its streams are paid for. Use --force to design them anew"
+        )
+
+
+def _paying(ledger: Path | None, template: str, meter: str) -> Account | None:
+    """The account of a meter, by the template of its name; None where nothing is recorded."""
+    if ledger is None:
+        return None
+    from gaussveil.accounting import Account
+
+    return Account(ledger, template.replace("{meter}", meter))
+
+
+def _event(kw: float | None, duration: str | None) -> tuple[float, str] | None:
+    """The event that is hidden, if one is named: both of its halves."""
+    if (kw is None) != (duration is None):
+        raise ParameterError("--event-kw and --event-duration must be given together")
+    if kw is None or duration is None:
+        return None
+    return kw, duration
 
 
 def _all_given(

@@ -7,6 +7,7 @@ import os
 import signal
 import stat
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -92,9 +93,11 @@ class Transport:
         if self.kafka is None:
             option = "--mqtt"
             named = [self.mqtt or ""]
+            cluster = {}
         else:
             option = "--kafka"
             named = self.kafka.split(",")
+            cluster = self._cluster(self.kafka)
         addresses = [_address(name, option) for name in named]
         host, port = addresses[0]
         made = Broker(
@@ -107,14 +110,10 @@ class Transport:
             certificate_authority=self.ca,
             client_certificate=self.cert,
             client_key=self.key,
-            **(self._cluster(self.kafka) if self.kafka is not None else {}),
+            **cluster,
         )
         if self.user is not None and not made.encrypted:
-            if not {address for address, _ in addresses} <= {*LOCAL}:
-                raise ParameterError(
-                    f"--user must come with TLS, since the password would travel in the clear to {host}: add --tls or "
-                    "--ca"
-                )
+            _check_local(addresses)
             LOGGER.warning("the password travels in the clear: there is no TLS")
         return made
 
@@ -126,15 +125,19 @@ class Transport:
                 "--topic, --private-topic and --options are for Kafka: name it with --kafka host:port"
             )
         if self.mqtt is None and self.kafka is None:
-            if self.tls or (self.user, self.ca, self.cert) != (None, None, None):
-                raise ParameterError(
-                    "--user, --tls, --ca and --cert are for a broker: name it with --mqtt host:port"
-                )
+            self._check_no_broker()
             return
         if self.key is not None and self.cert is None:
             raise ParameterError("--key belongs to --cert: give both")
         if self.kafka is not None and self.mqtt is not None:
             raise ParameterError("--mqtt and --kafka name one broker: give one of them")
+
+    def _check_no_broker(self) -> None:
+        """Refuse options of a broker where none is named."""
+        if self.tls or (self.user, self.ca, self.cert) != (None, None, None):
+            raise ParameterError(
+                "--user, --tls, --ca and --cert are for a broker: name it with --mqtt host:port"
+            )
 
     def _cluster(self, brokers: str) -> dict[str, Any]:
         from gaussveil.cli.stream_spark import given_options
@@ -315,6 +318,15 @@ def _password(user: str | None, file: Path | None, variable: str) -> str | None:
     raise ParameterError(
         f"--user must have a password in {variable} or --password-file"
     )
+
+
+def _check_local(addresses: Sequence[tuple[str, int]]) -> None:
+    """Refuse to send a password in the clear to a broker that is on another machine."""
+    if not {address for address, _ in addresses} <= {*LOCAL}:
+        raise ParameterError(
+            "--user must come with TLS, since the password would travel in the clear to "
+            f"{addresses[0][0]}: add --tls or --ca"
+        )
 
 
 def _address(text: str, option: str) -> tuple[str, int]:

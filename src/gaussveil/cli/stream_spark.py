@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -116,7 +117,7 @@ def spark(
     from gaussveil.streaming.folder import check_files, folder_readings
     from gaussveil.streaming.spark import SparkStream
 
-    if source is not None and "://" not in source:
+    if source is not None and _is_local(source):
         check_files(source, input_format, given)
     stream = SparkStream(
         meters, checkpoint, master=master, key_file=key, reset_from=reset_from
@@ -132,38 +133,42 @@ def spark(
         else:
             trigger = None
         if out is not None:
+            place = spoken_name(out)
             query = stream.start(
                 private, out_format, trigger=trigger, path=out, header=True
             )  # of CSV
         else:
-            secured = {
-                name: value
-                for name, value in given.items()
-                if name.startswith("kafka.")
-            }
-            target = {
-                "kafka.bootstrap.servers": str(kafka),
-                "topic": str(private_topic),
-            }
-            query = stream.start(
-                private, "kafka", trigger=trigger, **{**secured, **target}
-            )
+            place = f"topic {private_topic}"
+            target = _kafka_target(given, str(kafka), str(private_topic))
+            query = stream.start(private, "kafka", trigger=trigger, **target)
     _serve(query, metrics)
-    if out is not None:
-        place = spoken_name(out)
-    else:
-        place = f"topic {private_topic}"
-    latest: Any = query.lastProgress
-    if latest is None:
-        batch = None
-    else:
-        batch = latest["batchId"]
-    answer = {"out": place, "checkpoint": spoken_name(checkpoint), "last_batch": batch}
+    answer = {
+        "out": place,
+        "checkpoint": spoken_name(checkpoint),
+        "last_batch": _last_batch(query),
+    }
     tell(
         answer,
         [f"private readings are in {place}; run it again to continue"],
         json=json,
     )
+
+
+def _kafka_target(given: dict[str, str], brokers: str, topic: str) -> dict[str, str]:
+    """Spark's options for answers that go to Kafka: those that secure it, the brokers and the topic."""
+    secured = {
+        name: value for name, value in given.items() if name.startswith("kafka.")
+    }
+    return {**secured, "kafka.bootstrap.servers": brokers, "topic": topic}
+
+
+def _last_batch(query: Any) -> int | None:
+    """The number of the last batch that was answered; None before the first."""
+    latest = query.lastProgress
+    if latest is None:
+        return None
+    number: int = latest["batchId"]
+    return number
 
 
 @contextmanager
@@ -255,28 +260,30 @@ def _check_ends(
 def _check_folders(source: str | None, out: str | None, checkpoint: str) -> None:
     from gaussveil.engines.location import refuse_wildcards
 
-    if source is not None and "://" not in source and not os.path.isdir(source):
+    if source is not None and _is_local(source) and not os.path.isdir(source):
         raise SourceError(
             f"{source}: is no folder; --input names the folder into which files of readings are moved"
         )
     # Spark takes these for patterns: it would read other folders, or none.
     refuse_wildcards(
-        [place for place in (source, checkpoint) if place and "://" not in place],
+        [place for place in (source, checkpoint) if place and _is_local(place)],
         "*?[]{}\\",
     )
     places = [place for place in (source, out, checkpoint) if place is not None]
-    for place in places:
-        if any(
-            other is not place and f"{other}/".startswith(f"{place}/")
-            for other in places
-        ):
+    for inner, outer in permutations(places, 2):
+        if f"{inner}/".startswith(f"{outer}/"):
             raise ParameterError(
                 "--input, --out and --checkpoint must be folders of their own, none inside another"
             )
 
 
+def _is_local(place: str) -> bool:
+    """Whether a folder is named by its path, as opposed to an address."""
+    return "://" not in place
+
+
 def _absolute(place: str | None) -> str | None:
     """Java keeps the folder it was started in, whatever this process does later."""
-    if place is None or "://" in place:
+    if place is None or not _is_local(place):
         return place
     return os.path.abspath(place)

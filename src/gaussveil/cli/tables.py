@@ -166,14 +166,7 @@ def with_file_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def reading(**given: Any) -> None:
-        stated = {}
-        for name in names:
-            value = given.pop(name)
-            if value is not None:
-                stated[f"GAUSSVEIL_{name.upper()}"] = value
-        project = Path.cwd() / PROJECT_FILE
-        if project.is_file():
-            stated["GAUSSVEIL_PROJECT"] = str(project)
+        stated = _stated({name: given.pop(name) for name in names})
         json = given.get("json") or given.get("json_output")
         own = command.__name__ in OWN_PROGRESS or json
         with _environment(stated):
@@ -198,6 +191,19 @@ def with_file_options(command: Callable[..., None]) -> Callable[..., None]:
     )
     reading.__annotations__ = {**command.__annotations__, **kinds}
     return reading
+
+
+def _stated(options: dict[str, str | None]) -> dict[str, str]:
+    """The environment's variables that say how a file is written: options, and the project's file."""
+    stated = {
+        f"GAUSSVEIL_{name.upper()}": value
+        for name, value in options.items()
+        if value is not None
+    }
+    project = Path.cwd() / PROJECT_FILE
+    if project.is_file():
+        stated["GAUSSVEIL_PROJECT"] = str(project)
+    return stated
 
 
 def local_file(address: str) -> Path | None:
