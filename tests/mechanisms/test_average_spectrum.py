@@ -168,8 +168,8 @@ def test_the_homes_named_are_just_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"norm": 0.0}, {"norm": math.inf}, {"norm": 5e-324}, {"points": 0}, {"bands": 1}, {"groups": ()}, {"groups": ("a", "a")},
-               {"groups": "ab"}, {"epsilon": -1.0}, {"delta": 0.0}, {"sample_period": 0.0}]
+    "change", [{"norm": 0.0}, {"norm": math.inf}, {"norm": 5e-324}, {"points": 0}, {"bands": 1}, {"groups": ()},
+               {"groups": ("a", "a")}, {"groups": "ab"}, {"epsilon": -1.0}, {"delta": 0.0}, {"sample_period": 0.0}]
 )  # fmt: skip
 def test_bad_parameters_are_refused(change: dict[str, Any]) -> None:
     mechanism = AverageSpectrum(**{**DESIGN, **change})
