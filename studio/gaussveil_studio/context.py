@@ -88,9 +88,11 @@ class Studio:
         return self.settings.tour_ledger
 
     def people(self) -> dict[str, str]:
-        """Accounts, and the people that each is kept for; none for most."""
+        """Accounts, and the people that each is kept for; none for most, and no accounts where there is no ledger."""
+        if not self.settings.ledger.exists():
+            return {}
         book = Ledger(self.settings.ledger)
-        return {name: book.terms(name).people for name in self.accounts()}
+        return {name: book.terms(name).people for name in book.accounts()}
 
 
 def studio_of(request: Request) -> Studio:

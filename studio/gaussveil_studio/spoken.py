@@ -217,6 +217,11 @@ SAID: tuple[tuple[str, str, str], ...] = (
     ),
     (r"^--(data|host|name)\b.*", GENERAL, ""),
     (
+        r"^there is no ledger .*",
+        "there are no accounts yet: open one on the page Accounts",
+        "account",
+    ),
+    (
         r"^start the studio with --signing-key.*",
         "the studio was started without a key to sign with: see its page in the docs",
         "",

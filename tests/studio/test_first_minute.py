@@ -180,3 +180,22 @@ def test_the_sample_table_is_one_and_the_same() -> None:
     assert lines[0] == "home,time,district,heating,kWh"
     assert len(lines) == 1 + HOMES * HOURS
     assert all(0 <= float(line.rsplit(",", 1)[1]) < 15 for line in lines[1:])
+
+
+@pytest.mark.xdist_group("studio")
+def test_a_studio_that_has_no_ledger_yet_shows_every_page(started_studio: Any, tmp_path: Path) -> None:
+    """The first minute of everybody: pages, a preview without an account, and the account that makes the ledger."""
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "day.csv").write_text("kw\n1\n2\n", encoding="utf-8")
+    with started_studio(tmp_path) as fresh:
+        for path in ("/", "/release", "/releases", "/accounts", "/verify", "/explore", "/api"):
+            assert fresh.client.get(path).status_code == 200, path
+        order = {"mechanism": "vector", "epsilon": 1, "delta": 1e-6, "l2_sensitivity": 1}
+        asked = {"account": None, "table": "folder-0/day.csv", "order": order}
+        assert fresh.client.post("/api/preview", json=asked).status_code == 200
+        refused = fresh.client.post("/api/preview", json=asked | {"account": "nobody's"})
+        assert refused.status_code == 422
+        assert "there is no such account" in refused.json()["error"]["message"]
+        opened = {"name": "homes", "epsilon": 3, "delta": 1e-5}
+        assert fresh.client.post("/api/accounts", json=opened).status_code == 201
+        assert "homes" in fresh.client.get("/release").text
