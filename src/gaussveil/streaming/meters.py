@@ -80,21 +80,11 @@ def write_meters(meters: Sequence[Meter], path: str | os.PathLike[str]) -> Path:
 def read_meters(path: str | os.PathLike[str]) -> tuple[Meter, ...]:
     """Inverse of `write_meters`; the file may be anybody's: size, depth, numbers and every field are checked."""
     what = f"the file of meters {path}"
-    try:
-        if (size := Path(path).stat().st_size) > LARGEST_FILE:
-            raise FormatError(
-                f"{what} must not be larger than {LARGEST_FILE} bytes. Got {size}. Serve them in parts."
-            )
-        body = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FormatError(
-            f"{what} cannot be read: {type(error).__name__}: {error}"
-        ) from error
-    found = parse_json(body, what, check=False)
+    content = parse_json(_text_of(Path(path), what), what, check=False)
     within_limits(
-        {**found, "meters": None} if isinstance(found, dict) else found, what
+        {**content, "meters": None} if isinstance(content, dict) else content, what
     )  # meters one by one below
-    record = fields(found, what, ("format", "version", "meters"))
+    record = fields(content, what, ("format", "version", "meters"))
     listed = record["meters"]
     if (
         record["format"] != FORMAT
@@ -110,6 +100,20 @@ def read_meters(path: str | os.PathLike[str]) -> tuple[Meter, ...]:
     if not meters or len({meter.name for meter in meters}) != len(meters):
         raise FormatError(f"{what} must hold at least one meter, each name once")
     return tuple(meters)
+
+
+def _text_of(path: Path, what: str) -> str:
+    """The text of a file that is not too large."""
+    try:
+        if (size := path.stat().st_size) > LARGEST_FILE:
+            raise FormatError(
+                f"{what} must not be larger than {LARGEST_FILE} bytes. Got {size}. Serve them in parts."
+            )
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FormatError(
+            f"{what} cannot be read: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _meter(item: object, what: str, earlier: Sequence[Meter]) -> Meter:

@@ -16,6 +16,7 @@ from gaussveil.streaming.broker import PATIENCE, BrokerGateway
 from gaussveil.streaming.gateway import Answer, Message, MessageGateway
 from gaussveil.streaming.messages import decode, encode_answer, is_batch
 from gaussveil.streaming.mqtt_client import Broker, MqttClient
+from gaussveil.streaming.mqtt_packets import Arrived
 
 GROUP = 512
 MOST_IN_FLIGHT = 1 << 14  # the protocol has 65535 numbers for them
@@ -76,19 +77,7 @@ class MqttGateway(BrokerGateway):
             self._client.drop()
             return False
         for item in arrived:
-            if item.topic == self._lease:
-                self._seen_lease = item.payload
-                if self._may_answer:
-                    self._check_lease()
-            else:
-                self._received.append(
-                    _Received(
-                        self._meter(item.topic),
-                        item.payload,
-                        item.number,
-                        self.connections,
-                    )
-                )
+            self._take(item)
         if self._client.answered_pings and not self._may_answer:
             self._check_lease()
         if self._may_answer:
@@ -99,6 +88,22 @@ class MqttGateway(BrokerGateway):
             self._client.drop()
         self.backlog = len(self._received) + len(self._outbox) + self._client.in_flight
         return self._client.connected
+
+    def _take(self, item: Arrived) -> None:
+        """Keep a reading that arrived for the next answer; look at the lease that came back."""
+        if item.topic != self._lease:
+            self._received.append(
+                _Received(
+                    self._meter(item.topic),
+                    item.payload,
+                    item.number,
+                    self.connections,
+                )
+            )
+            return
+        self._seen_lease = item.payload
+        if self._may_answer:
+            self._check_lease()
 
     def _close(self) -> None:
         self._client.close()

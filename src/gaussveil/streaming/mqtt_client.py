@@ -291,8 +291,8 @@ class MqttClient:
         """Packets out of what has arrived; what is not whole stays."""
         data = self._arrived
         position = 0
-        found = []
-        taken = []
+        arrived = []
+        confirmed: list[int] = []
         if self._skip:
             position = min(self._skip, len(data))
             self._skip -= position
@@ -312,7 +312,7 @@ class MqttClient:
                         raise SourceError("the broker sent a packet that is too large.")
                     if end - start < LARGEST_PACKET:
                         break  # its topic may not be there yet
-                    found.append(
+                    arrived.append(
                         publication(data, kind, start, start + length, held=False)
                     )
                     self._skip = start + length - end
@@ -320,24 +320,30 @@ class MqttClient:
                 break
             stop = start + length
             if kind & 0xF0 == PUBLISH:
-                found.append(
+                arrived.append(
                     publication(data, kind, start, stop, held=length <= LARGEST_PACKET)
                 )
-            elif kind == PUBACK:
-                number = int.from_bytes(data[start:stop], "big")
-                if self._in_flight.pop(number, None) is not None:
-                    taken.append(number)
-            elif kind == PINGRESP:
-                self.answered_pings += 1
-            elif kind == SUBACK and 0x80 in data[start + 2 : stop]:
-                raise ParameterError(
-                    "the broker refused the subscription. Check what the user may read."
-                )
+            else:
+                confirmed += self._control(kind, bytes(data[start:stop]))
             position = stop
         del data[:position]
-        if taken:
-            self.confirmed(taken)
-        return found
+        if confirmed:
+            self.confirmed(confirmed)
+        return arrived
+
+    def _control(self, kind: int, body: bytes) -> list[int]:
+        """Note what the broker says of this side's packets; the number of the one that it confirms, if it does."""
+        if kind == PUBACK:
+            number = int.from_bytes(body, "big")
+            if self._in_flight.pop(number, None) is not None:
+                return [number]
+        elif kind == PINGRESP:
+            self.answered_pings += 1
+        elif kind == SUBACK and 0x80 in body[2:]:
+            raise ParameterError(
+                "the broker refused the subscription. Check what the user may read."
+            )
+        return []
 
     def _next_number(self) -> int:
         while True:

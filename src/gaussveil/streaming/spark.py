@@ -185,12 +185,16 @@ class SparkStream:
                 "the checkpoint belongs to another key. Use the key that it was started with."
             )
         if not started:
-            if "://" not in self.checkpoint:
-                # it will hold readings and noise
-                Path(self.checkpoint).mkdir(mode=0o700, parents=True, exist_ok=True)
-            files, path = self._place(mark)
-            files.createNewFile(path)
+            self._leave_mark(mark)
         return secret, first_sequence, bundles
+
+    def _leave_mark(self, mark: str) -> None:
+        """Note in the checkpoint which key it belongs to."""
+        if "://" not in self.checkpoint:
+            # it will hold readings and noise
+            Path(self.checkpoint).mkdir(mode=0o700, parents=True, exist_ok=True)
+        files, path = self._place(mark)
+        files.createNewFile(path)
 
     def _place(self, name: str) -> tuple[Any, Any]:
         """Spark's own file systems, so that a checkpoint may lie wherever Spark can write."""

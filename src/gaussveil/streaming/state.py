@@ -102,14 +102,7 @@ class StreamState(StreamMemory):
         """
         path = Path(folder)
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            raise SourceError(
-                f"the state in {path} is in use by another gateway. Stop it first."
-            ) from None
+        lock = _locked(path)
         try:
             state = cls(path, meters, lock)
             begins = _by_name(reset_from, meters)
@@ -118,11 +111,8 @@ class StreamState(StreamMemory):
             else:
                 stored = None
             fitting = stored is not None and state._take_over(stored, begins)
-            for row, meter in enumerate(meters):
-                if stored is None and meter.name in begins:
-                    state.arrays.next[row] = state.arrays.confirmed[row] = begins[
-                        meter.name
-                    ]
+            if stored is None:
+                state._begin_at(begins)
             if fitting and stored is not None and not begins:
                 state._continue_log(stored.log_bytes)
             else:  # never over files that are in force: a crash leaves the old state or the new one, not parts of both
@@ -132,6 +122,13 @@ class StreamState(StreamMemory):
             os.close(lock)
             raise
         return state
+
+    def _begin_at(self, begins: Mapping[str, int]) -> None:
+        """Let meters of which nothing is stored begin at the numbers that were asked for."""
+        for row, meter in enumerate(self.meters):
+            if meter.name in begins:
+                self.arrays.next[row] = begins[meter.name]
+                self.arrays.confirmed[row] = begins[meter.name]
 
     def commit(self, frames: Sequence[DrawnFrame]) -> None:
         """Log frames durably; only then may their outputs be published."""
@@ -204,29 +201,23 @@ class StreamState(StreamMemory):
         """Continue every meter that is known; whether the file of meters is the one the log was written for."""
         places = {whose: row for row, whose in enumerate(stored.meters)}
         now = [(meter.name, meter.certificate.release_id) for meter in self.meters]
-        known = [
+        moved = [
             (row, places[whose]) for row, whose in enumerate(now) if whose in places
         ]
-        if known:
-            rows, sources = np.array(known).T
+        if moved:
+            rows, sources = np.array(moved).T
             self.arrays.take(rows, stored.arrays, sources)
         ends = {whose: int(stored.arrays.next[row]) for whose, row in places.items()}
+        ends = {**stored.retired, **ends}
         for row, whose in enumerate(now):
-            end = ends.get(whose, stored.retired.get(whose, 0))
-            begin = begins.get(whose[0], end)
-            if begin < end:
-                raise ParameterError(
-                    f"reset_from must be {end} or later for meter {whose[0]!r}, since what is before may have been "
-                    f"answered. Got {begin}."
-                )
+            begin = _begin_of(whose[0], begins, ends.get(whose, 0))
             if whose[0] in begins or (begin and whose not in places):
                 _forget(self.arrays, row, begin)
         self.identity = stored.identity
         self.generation = stored.generation
-        kept = {**stored.retired, **ends}
         for whose in now:
-            kept.pop(whose, None)
-        self.retired = kept
+            ends.pop(whose, None)
+        self.retired = ends
         return now == stored.meters
 
     def _continue_log(self, length: int) -> None:
@@ -372,3 +363,27 @@ def _private(path: Path) -> BinaryIO:
 def _sync(handle: BinaryIO) -> None:
     handle.flush()
     os.fsync(handle.fileno())
+
+
+def _locked(folder: Path) -> int:
+    """The lock of a state's folder, held by this process alone."""
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise SourceError(
+            f"the state in {folder} is in use by another gateway. Stop it first."
+        ) from None
+    return lock
+
+
+def _begin_of(meter: str, begins: Mapping[str, int], end: int) -> int:
+    """Where a meter goes on: where it ended, or later if that is asked for; never at what may have been answered."""
+    begin = begins.get(meter, end)
+    if begin < end:
+        raise ParameterError(
+            f"reset_from must be {end} or later for meter {meter!r}, since what is before may have been "
+            f"answered. Got {begin}."
+        )
+    return begin

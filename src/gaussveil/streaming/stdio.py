@@ -11,7 +11,7 @@ import json
 import math
 import os
 import select
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from gaussveil.streaming.gateway import Answer, Message, MessageGateway
@@ -39,7 +39,8 @@ def serve_lines(
     Nobody confirms a line, so all answers stay, or the last `keep` of each meter: the same lines again get the same
     answers, whoever read the first ones.
     """
-    number = told = 0
+    number = 0
+    refused = 0
     for lines in _groups(source):
         messages = []
         for line in lines:
@@ -52,16 +53,24 @@ def serve_lines(
             else:
                 messages.append(message)
             if _is_refused(message, gateway):
-                told += 1
-                if told <= TOLD:
+                refused += 1
+                if refused <= TOLD:
                     LOGGER.warning("line %d is refused: %s", number, fault(line))
-        for answer in gateway.answer(messages) if messages else ():
-            for line in _lines(answer):
-                target.write(line + b"\n")
-            gateway.hand_over(answer)
+        if messages:
+            _write_answers(gateway, messages, target)
         target.flush()
         if keep is not None:
             gateway.forget_before(keep)
+
+
+def _write_answers(
+    gateway: MessageGateway, messages: Sequence[Message], target: BinaryIO
+) -> None:
+    """Write what answers the messages, a line each."""
+    for answer in gateway.answer(messages):
+        for line in _lines(answer):
+            target.write(line + b"\n")
+        gateway.hand_over(answer)
 
 
 def _is_refused(message: Message | None, gateway: MessageGateway) -> bool:
