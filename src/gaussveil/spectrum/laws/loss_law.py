@@ -11,7 +11,7 @@ from flint import ctx
 from gaussveil.spectrum.constants import LAW_BITS, ULP
 from gaussveil.spectrum.enclosures.enclosure import precision_lock
 from gaussveil.spectrum.laws.ball_law import BallLaw
-from gaussveil.spectrum.subsampled.step import exp_less_one, log_one_plus
+from gaussveil.spectrum.subsampled.step import log_one_plus, turn_less_one
 from gaussveil.spectrum.work import check_work
 from gaussveil.typing import Floats
 
@@ -85,33 +85,35 @@ class LossLaw(NamedTuple):
 
     def _moments(self, orders: Complexes) -> LawMoments:
         middle, half, tilt, weight = self.pieces
-        exponent = np.multiply.outer(orders, self.losses)
-        shift = np.multiply.outer(orders, middle)
-        argument = np.multiply.outer(orders, half) + tilt * half
-        sizes = np.concatenate(
-            [exponent.real, shift.real + np.abs(argument.real)], axis=1
-        )
-        tops = sizes.max(axis=1)
+        levels = orders.real
+        if np.all(levels == levels[0]):
+            levels = levels[:1]  # on a line what grows is the same for all
+        exponent = np.multiply.outer(levels, self.losses)
+        ends = np.multiply.outer(levels, middle)
+        ends += np.abs(np.multiply.outer(levels, half) + tilt * half)
+        tops = np.concatenate([exponent, ends], axis=1).max(axis=1)
         near = bool(np.all(tops < LARGEST_SUBTRACTED))
         if near:
-            scale = np.zeros((orders.size, 1))
-        else:
-            scale = tops[:, None]
-        atoms = self.masses * (
-            exp_less_one(exponent) if near else np.exp(exponent - scale)
-        )
-        size = self.masses * np.exp(exponent.real - scale)
-        inside = weight * scaled_sinhc(argument, shift - scale)
-        total = atoms.sum(axis=1) + inside.sum(axis=1)
+            tops = np.zeros_like(tops)
+        scale = tops[:, None]
+        grown = self.masses * np.exp(exponent - scale)
+        turned = turn_less_one(np.multiply.outer(orders.imag, self.losses))
+        turned.real += 0.0 if near else 1.0
+        total = (grown * turned).sum(axis=1)
+        sizes = grown.sum(axis=1)
         if near:
-            total = total - float(weight @ scaled_sinhc(tilt * half + 0.0j, 0.0j).real)
+            total += (self.masses * np.expm1(exponent)).sum(axis=1)
+        if weight.size:
+            shift = np.multiply.outer(orders, middle) - scale
+            argument = np.multiply.outer(orders, half) + tilt * half
+            total += (weight * scaled_sinhc(argument, shift)).sum(axis=1)
+            sizes += (weight * np.exp(ends - scale)).sum(axis=1)
+            if near:
+                total -= float(weight @ scaled_sinhc(tilt * half + 0.0j, 0.0j).real)
         far = 4.0 + 4.0 * np.abs(orders) * self.reach
-        sizes = size.sum(axis=1) + (
-            weight * np.exp(np.abs(argument.real) + shift.real - scale)
-        ).sum(axis=1)
         moment = np.abs(1.0 + total if near else total)
         with np.errstate(divide="ignore", invalid="ignore"):
-            log_moment = (log_one_plus(total) if near else np.log(total)) + scale[:, 0]
+            log_moment = (log_one_plus(total) if near else np.log(total)) + tops
             return LawMoments(
                 log_moment,
                 4.0 * ULP * (far * sizes / moment + np.abs(log_moment.real)),
@@ -133,23 +135,34 @@ class LossLaw(NamedTuple):
             rounding[lost] = 2.0 / count
         return LawMoments(count * log_moment, count * rounding)
 
-    def real_moments(self, order: float) -> tuple[float, float, float]:
-        """K, K', K'' at a real order."""
+    def real_moments(self, orders: Floats) -> Floats:
+        """Rows of K, K', K'' at real orders."""
+        rows = max(1, MOST_HELD // max(self.losses.size, 1))
+        columns = [
+            self._real_moments(orders[start : start + rows])
+            for start in range(0, orders.size, rows)
+        ]
+        return np.concatenate(columns, axis=1)
+
+    def _real_moments(self, orders: Floats) -> Floats:
         middle, half, tilt, weight = self.pieces
-        argument = (order + tilt) * half
-        logs = np.concatenate([order * self.losses, order * middle + np.abs(argument)])
-        top = float(logs.max())
-        share = np.concatenate(
-            [self.masses, weight * decayed_sinhc(argument)]
-        ) * np.exp(logs - top)
+        atoms = (orders.size, self.losses.size)
+        argument = (orders[:, None] + tilt) * half
+        exponent = np.multiply.outer(orders, self.losses)
+        shift = np.multiply.outer(orders, middle)
+        logs = np.concatenate([exponent, shift + np.abs(argument)], axis=1)
+        masses = np.broadcast_to(self.masses, atoms)
+        share = np.concatenate([masses, weight * decayed_sinhc(argument)], axis=1)
+        share *= np.exp(logs - logs.max(axis=1)[:, None])
+        share /= share.sum(axis=1)[:, None]
         mean, spread = _inner(argument)
-        means = np.concatenate([self.losses, middle + half * mean])
-        spreads = np.concatenate([np.zeros(self.losses.size), half * half * spread])
-        total = float(share.sum())
-        first = float(share @ means) / total
-        second = float(share @ (spreads + (means - first) ** 2)) / total
-        value = float(self.moments(np.array([order + 0.0j])).log_moment[0].real)
-        return value, first, second
+        losses = np.broadcast_to(self.losses, atoms)
+        means = np.concatenate([losses, middle + half * mean], axis=1)
+        first = (share * means).sum(axis=1)
+        second = (share * (means - first[:, None]) ** 2).sum(axis=1)
+        second += (share[:, atoms[1] :] * (half * half * spread)).sum(axis=1)
+        value = self.moments(orders + 0.0j).log_moment.real
+        return np.array([value, first, second])
 
 
 def scaled_sinhc(argument: Complexes, exponent: Complexes) -> Complexes:

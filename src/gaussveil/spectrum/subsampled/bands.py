@@ -89,9 +89,7 @@ class Band:
         """
         whole, slope, kept, pull = np.zeros((4, orders.size))
         if self.parts.companions.present:
-            whole, slope, _ = np.array(
-                [self.parts.companions.real_moments(float(order)) for order in orders]
-            ).T
+            whole, slope, _ = self.parts.companions.real_moments(orders)
         rise = np.full(orders.size, -np.inf)
         for points, (_, count) in zip(self.coarse, self.parts.steps):
             means = points.means(orders)

@@ -42,18 +42,16 @@ class Gaussians(NamedTuple):
         )
         return value + 0.5 * order * (1.0 + order) * ((1.0 / opening) @ self.energy)
 
-    def real_moments(self, order: float) -> tuple[float, float, float]:
-        """K, K', K'' at a real order inside its domain."""
+    def real_moments(self, orders: Floats) -> Floats:
+        """Rows of K, K', K'' at real orders inside its domain."""
         gap = self.variance_gap
-        opening = 1.0 + order * self.variance_gap
-        slope = 0.5 * float(
-            self.energy @ ((order * (1.0 + opening) + 1.0) / opening**2)
-        )
-        slope -= 0.5 * float(self.multiplicity @ (self.log_ratio + gap / opening))
-        bend = float(self.multiplicity @ (gap / opening) ** 2) / 2.0 + float(
-            self.energy @ ((1.0 - gap) / opening**3)
-        )
-        return float(self.cumulant(np.array([order + 0.0j]))[0].real), slope, bend
+        at = orders[:, None]
+        opening = 1.0 + at * gap
+        slope = 0.5 * ((at * (1.0 + opening) + 1.0) / opening**2) @ self.energy
+        slope -= 0.5 * (self.log_ratio + gap / opening) @ self.multiplicity
+        bend = 0.5 * (gap / opening) ** 2 @ self.multiplicity
+        bend += ((1.0 - gap) / opening**3) @ self.energy
+        return np.array([self.cumulant(orders + 0.0j).real, slope, bend])
 
     @property
     def present(self) -> bool:
@@ -95,12 +93,12 @@ class Companions(NamedTuple):
             rounding = rounding + own.rounding
         return LawMoments(value, rounding)
 
-    def real_moments(self, order: float) -> tuple[float, float, float]:
-        """K, K', K'' at a real order inside its domain."""
-        total = np.array(self.gaussians.real_moments(order))
+    def real_moments(self, orders: Floats) -> Floats:
+        """Rows of K, K', K'' at real orders inside its domain."""
+        total = self.gaussians.real_moments(orders)
         for law, count in self.laws:
-            total = total + count * np.array(law.real_moments(order))
-        return float(total[0]), float(total[1]), float(total[2])
+            total += count * law.real_moments(orders)
+        return total
 
 
 class Shift(NamedTuple):

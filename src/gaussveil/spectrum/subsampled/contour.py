@@ -79,7 +79,7 @@ class Parts(NamedTuple):
 
     def real_moments(self, order: float) -> tuple[float, float, float]:
         """K, K', K'' of the composition at a real order."""
-        total = np.array(self.companions.real_moments(order))
+        total = self.companions.real_moments(np.array([order]))[:, 0]
         for step, count in self.steps:
             total = total + count * np.array(step.real_moments(order, self.cap(step)))
         return float(total[0]), float(total[1]), float(total[2])

@@ -22,10 +22,8 @@ class WholeLine(Band):
 
     def real(self, orders: Floats) -> tuple[Floats, Floats, Floats]:
         """K, its slopes, and K at real orders."""
-        cumulants = np.array(
-            [self.parts.companions.real_moments(float(order)) for order in orders]
-        )
-        return cumulants[:, 0], cumulants[:, 1], cumulants[:, 0]
+        value, slope, _ = self.parts.companions.real_moments(orders)
+        return value, slope, value
 
     def height(self, c: float, digits: float) -> float:
         """Where the Gaussian pair has fallen by so many e-foldings; infinite where that takes too long."""
