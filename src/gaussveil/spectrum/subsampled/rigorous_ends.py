@@ -6,7 +6,7 @@
     bands in balls, unless they would take seconds --- then first the grid, and bands only where that is loose
                         |
                         v
-    the grid of both ends (steps alone)  or  the pessimistic grid's upper end (with companions)
+    the grid of both ends (steps, a mean shift)  or  the contour in doubles, then the pessimistic grid's upper end
 
 All that answered is intersected: each is proven, or charges every rounding it knows of (`Enclosure.proven`).
 """
@@ -79,8 +79,6 @@ class RigorousEnds:
         ends = UNKNOWN
         if self.companions is not None:
             ends = self._in_balls(self.companions, epsilon, log_delta, on_grid)
-        elif self.parts.companions.laws:
-            ends = self._in_doubles(epsilon)
         if not ends.relative_width < LOOSE:
             ends = intersection(ends, on_grid())
         undecided = self.beside is None or float(ends.upper) == 1.0
@@ -113,9 +111,9 @@ class RigorousEnds:
         return ends
 
     def _on_grid(self, epsilon: float, log_delta: float, nodes: int) -> Enclosure:
-        """Ends of the steps, and of a mean shift beside them; nothing of what else stands there."""
+        """Ends of the steps, and of a mean shift beside them; of what else stands there those of the contour."""
         if self.beside is None:
-            return UNKNOWN
+            return self._in_doubles(epsilon)
         steps = self.parts.steps
         try:
             return enclose_on_grid(steps, epsilon, log_delta, nodes, self.beside)
@@ -133,7 +131,7 @@ class RigorousEnds:
 
     @np.errstate(all="ignore")
     def _in_doubles(self, epsilon: float) -> Enclosure:
-        """By the bound of the error in doubles: where laws have so many atoms that balls would take minutes."""
+        """By the bound of the error in doubles: where balls would take minutes, as beside many atoms."""
         value, _, error, _ = settled(self.parts, epsilon)
         if not math.isfinite(error):
             return UNKNOWN
