@@ -16,7 +16,9 @@ from scipy.stats import ks_2samp
 from gaussveil.accounting import Account, Ledger
 from gaussveil.errors import GaussveilError
 from gaussveil.mechanisms import SyntheticTable
+from gaussveil.mechanisms.noisy_sums import MOST_DRAWS
 from gaussveil.mechanisms.synthetic.draws import SyntheticDraws
+from gaussveil.mechanisms.synthetic.value_draws import found_columns
 from gaussveil.noise import GaussianNoise, SeededGenerator
 from gaussveil.postprocessing.synthetic.cells import Cells, shortest_decimal
 from gaussveil.postprocessing.synthetic.model import SyntheticModel
@@ -250,3 +252,18 @@ def test_a_release_is_the_same_however_its_model_is_kept() -> None:
     table, _ = drawn(data, between=RANGES, values=VALUES)
     model: SyntheticModel = table.model_
     assert replace(model, certificate=None).sample(20, 1).equals(model.sample(20, 1))
+
+
+def test_values_of_any_number_of_columns_are_found_in_one_draw() -> None:
+    """A draw for each would pass the limit of draws, after the debit."""
+    words = np.random.default_rng(2).choice(["yes", "no"], (9000, MOST_DRAWS + 6))
+    data = pd.DataFrame(words, columns=[f"answer {number}" for number in range(MOST_DRAWS + 6)])
+    table = SyntheticTable(**PROMISE, bounds="auto")
+    records = table._records(data)
+    shares = table._shares(records)
+    error = table._key_error(records)
+    draws = SyntheticDraws(records, table._mean_shift(records), shares, SeededGenerator(1), error)
+    columns = found_columns(draws, error)
+    assert [one.values for one in columns] == [("no", "yes", "other")] * len(columns)
+    assert draws.passes.draws == 1
+    assert draws.passes.spent == pytest.approx(shares.found * draws.allowed**2)

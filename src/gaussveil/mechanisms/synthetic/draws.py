@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -21,8 +20,6 @@ from gaussveil.mechanisms.mixture.passes import PrivatePasses
 from gaussveil.mechanisms.mixture.stages import Surroundings, for_stages, run_stages
 from gaussveil.mechanisms.noisy_sums import noise_design
 from gaussveil.mechanisms.synthetic.budget import (
-    MOST_CLASSES,
-    MOST_VALUES,
     ROUNDS,
     WITHIN_BALL,
     Shares,
@@ -30,8 +27,7 @@ from gaussveil.mechanisms.synthetic.budget import (
 )
 from gaussveil.mechanisms.synthetic.pair_draws import counted_pairs
 from gaussveil.mechanisms.synthetic.records import TableRecords, is_short, place_of
-from gaussveil.mechanisms.table.draws import LARGEST_KEY_COUNT
-from gaussveil.mechanisms.table.noise import key_threshold
+from gaussveil.mechanisms.synthetic.value_draws import found_columns
 from gaussveil.noise import Generator
 from gaussveil.postprocessing.class_guess import Guess
 from gaussveil.postprocessing.clipped_moments import mean_gain, radius_from_quantile
@@ -83,14 +79,10 @@ class SyntheticDraws:
         )
         self.allowed = for_stages(mean_shift / self.rows)  # what one record may lose
         self.cells = records.read()
-        self.values = {
-            one.name: records.counted_values(one, self.cells[one.name])
-            for one in records.finding
-        }
 
     def model(self) -> SyntheticModel:
         """All draws in order, and what they make."""
-        columns = [self._found(one) for one in self.records.columns]
+        columns = found_columns(self, self.key_error)
         label = next((one for one in columns if one.name == self.records.label), None)
         columns = [one for one in columns if one is not label]
         self._group_by(label)
@@ -199,36 +191,6 @@ class SyntheticDraws:
             if len(fits):
                 found[one.name] = one.with_grain(one.grains[fits[0]])
         return [found.get(one.name, one) for one in columns], counts, deviation
-
-    def _found(self, column: Column) -> Column:
-        """The column with values that enough units share, where nobody listed any."""
-        if column.name not in self.values:
-            return column
-        loss = self.rows**2 * self.shares.found * self.allowed**2 / len(self.values)
-        self.passes.spend(loss)
-        values, counts = self.values[column.name]
-        deviation = math.sqrt(self.rows / loss)
-        padded = np.zeros(max(len(counts), self.rows), dtype=np.int64)
-        padded[: len(counts)] = np.minimum(counts, LARGEST_KEY_COUNT)
-        design = noise_design(deviation, padded.shape, self.rows)
-        noisy = self.passes.noisy(design, ExactSum(scaled(padded, 0), 1.0))[
-            : len(counts)
-        ]
-        if column.name == self.records.label:
-            most = MOST_CLASSES - 1
-        else:
-            most = MOST_VALUES - 1
-        largest = np.argsort(-noisy, kind="stable")[:most]
-        threshold = key_threshold(
-            deviation, self.key_error / (len(self.values) * self.rows)
-        )
-        shown = []
-        for one in values.take(pa.array(largest[noisy[largest] > threshold])):
-            with suppress(
-                UnicodeDecodeError
-            ):  # bytes that are no text are no value, whoever shares them
-                shown.append(one.as_py())
-        return column.with_found(sorted(shown), column.name != self.records.label)
 
     def _searched(
         self, columns: Sequence[Column], total: float
