@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from numbers import Real
+import contextlib
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gaussveil.containers import (
     FOUND_IN_OBJECTS,
     FormNotes,
     cell_name,
-    cell_number,
     cell_numbers,
-    is_missing,
     is_ragged,
     library_of,
     uncoerced,
 )
 from gaussveil.errors import SchemaError, ShapeError
 from gaussveil.statistics.legible import legible_table
+from gaussveil.statistics.object_cells import object_column
+
+_PLAIN = {  # what pandas calls objects of one kind
+    "string": pa.string(),
+    "integer": pa.int64(),
+    "floating": pa.float64(),
+    "boolean": pa.bool_(),
+}
 
 
 def accepted(data: Any) -> pa.Table | NDArray[Any]:
@@ -40,6 +47,8 @@ def _bare_table(table: pa.Table) -> pa.Table:
 
 
 def _of_frame(data: Any) -> pa.Table:
+    if library_of(data) == "pandas" and _has_objects(data):
+        return _frame_by_columns(data)
     try:
         table = pa.table(data)
         metadata = table.schema.pandas_metadata or {}
@@ -90,6 +99,8 @@ def _bare_type(kind: pa.DataType) -> pa.DataType:
         return _bare_type(kind.storage_type)
     if pa.types.is_dictionary(kind):
         return _bare_type(kind.value_type)
+    if pa.types.is_run_end_encoded(kind):
+        return _bare_type(kind.value_type)
     if pa.types.is_string_view(kind):
         return pa.large_string()
     return kind
@@ -100,51 +111,60 @@ def _bare(cells: pa.Array) -> pa.Array:
         return _bare(cells.storage)
     if isinstance(cells, pa.DictionaryArray):
         return _bare(cells.dictionary).take(cells.indices)
+    if isinstance(cells, pa.RunEndEncodedArray):
+        return _bare(pc.run_end_decode(cells))
     return cells.cast(_bare_type(cells.type))
 
 
 def _frame_by_columns(data: Any) -> pa.Table:
-    """A pandas frame whose objects are of several types: a column is what most cells are, and the others are missing.
+    """A pandas frame column by column: of objects what most are, others by their type, sparse ones whole.
 
-    Arrow refuses such a frame, and the refusal would tell of a single cell.
+    Arrow refuses such a frame for a single cell, and the refusal would tell of it.
     """
-    columns = {}
+    columns = []
     try:
-        for name in data.columns if library_of(data) == "pandas" else ():
-            cells = data[name]
-            columns[str(name)] = (
-                _objects(cells.tolist())
-                if cells.dtype == object
-                else pa.table(data[[name]]).column(0)
-            )
+        if library_of(data) == "pandas":
+            columns = [_column(data.iloc[:, k]) for k in range(len(data.columns))]
     except (pa.ArrowException, TypeError, ValueError):
-        columns = {}
+        columns = []
     if not columns:
         raise SchemaError(
-            "the frame has a column that mixes types or a type Arrow cannot hold: convert it first."
+            "the frame has a column of a type that Arrow cannot hold: convert it first."
         ) from None
-    return pa.table(columns)
+    return _stored(pa.table(columns, names=[str(name) for name in data.columns]))
+
+
+def _column(cells: Any) -> Any:
+    """The cells of one column of a pandas frame."""
+    kind = str(cells.dtype)
+    if kind == "object":
+        return _of_objects(cells)
+    if kind.startswith("Sparse"):
+        return pa.array(np.asarray(cells), from_pandas=True)
+    return pa.table(cells.to_frame()).column(0)
+
+
+def _of_objects(cells: Any) -> Any:
+    """Objects of one plain kind are handed over at once; others are read one by one, to the same types."""
+    from pandas.api.types import infer_dtype
+
+    plain = _PLAIN.get(infer_dtype(cells, skipna=True))
+    if plain is not None:
+        with contextlib.suppress(pa.ArrowException, ValueError, OverflowError):
+            return pa.array(cells, plain, from_pandas=True)
+    return object_column(cells.tolist())
+
+
+def _has_objects(data: Any) -> bool:
+    return any(str(kind) == "object" for kind in data.dtypes)
 
 
 def _told(table: pa.Table, data: Any) -> pa.Table:
     """The table of a frame; of a pandas frame with columns of objects it says that their types were found in cells."""
-    if library_of(data) == "pandas" and any(
-        str(kind) == "object" for kind in data.dtypes
-    ):
+    if library_of(data) == "pandas" and _has_objects(data):
         notes = FormNotes((FOUND_IN_OBJECTS,))
         return table.replace_schema_metadata(notes.metadata())
     return table
-
-
-def _objects(cells: list[Any]) -> pa.Array:
-    found = [cell for cell in cells if not is_missing(cell)]
-    numbers = sum(
-        isinstance(cell, Real) and not isinstance(cell, bool) for cell in found
-    )
-    if 2 * numbers > len(found):
-        kept = [cell_number(cell) if isinstance(cell, Real) else None for cell in cells]
-        return pa.array(kept, pa.float64(), from_pandas=True)
-    return pa.array([cell_name(cell) for cell in cells], pa.string())
 
 
 def label_column(label: Any, data: pa.Table | NDArray[Any]) -> pa.Array:

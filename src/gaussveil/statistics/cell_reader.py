@@ -228,6 +228,16 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(pending)
 
 
+def require_values(schema: pa.Schema, column: str, *, found: bool) -> None:
+    """Refuse a column whose values nobody can list: numbers, unless their type was found in cells.
+
+    There one 2.5 among whole numbers would refuse the column, and the refusal tell of it.
+    """
+    require_columns(schema, [column])
+    if not (found and pa.types.is_floating(schema.field(column).type)):
+        require_unit(schema, column)
+
+
 def require_unit(schema: pa.Schema, unit: str) -> None:
     """Refuse a unit that is missing or whose cells name nobody."""
     require_columns(schema, [unit])

@@ -23,7 +23,7 @@ from gaussveil.containers import FormNotes
 from gaussveil.errors import ParameterError, SchemaError, SourceError
 from gaussveil.shown import Told
 from gaussveil.statistics.block import Block, Grouping, Reader, plain, require_columns
-from gaussveil.statistics.cell_reader import CellReader, require_unit
+from gaussveil.statistics.cell_reader import CellReader, require_unit, require_values
 from gaussveil.statistics.clocks import on_clock
 from gaussveil.statistics.legible import python_cells
 from gaussveil.statistics.row_hash import (
@@ -281,7 +281,7 @@ class Source(Told, ABC):
         self._require_same_unit(unit)
         source = self.identified(unit)
         require_unit(source.schema, unit)
-        require_unit(source.schema, column)
+        require_values(source.schema, column, found=bool(self.form_notes.found))
         found = source._units_per_value(unit, column, per_unit)
         self.watch.check(self.fingerprint())
         return found

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gaussveil.statistics.block import plain
 from gaussveil.statistics.cell_reader import joined
@@ -30,6 +31,8 @@ def units_per_value(
         return pa.nulls(0, pa.string()), np.zeros(0, dtype=np.int64)
     distinct = pa.concat_tables([_distinct(table) for table in pairs])
     distinct = _distinct(distinct).drop_null()
+    if pa.types.is_floating(distinct.schema.field("value").type):
+        distinct = _distinct(distinct.filter(pc.is_finite(distinct["value"])))
     unit, value = (
         plain(distinct.column(name).combine_chunks()) for name in ("unit", "value")
     )
@@ -47,6 +50,8 @@ def units_per_value(
 
 def _distinct(table: pa.Table) -> pa.Table:
     columns = [plain(column.combine_chunks()) for column in table.columns]
+    if pa.types.is_floating(columns[-1].type):  # -0.0 is 0.0, as everywhere else
+        columns[-1] = pc.add(columns[-1], pa.scalar(0.0, columns[-1].type))
     return (
         pa.table(columns, names=table.column_names)
         .group_by(table.column_names)

@@ -200,6 +200,10 @@ class TableDraws(NoisySums):
                 UnicodeDecodeError
             ):  # bytes that are no text are no key, whoever shares them
                 found.append(one.as_py())
+        if all(isinstance(one, float) and one.is_integer() for one in found):
+            found = [
+                int(one) for one in found
+            ]  # of a column in which others, not shown, hold fractions
         return sorted(found)
 
     def rows(self) -> Drawn:

@@ -37,7 +37,8 @@ def rehearsals(
     noise: TableNoise, schema: pa.Schema, names: Sequence[str]
 ) -> Iterator[TableDraws]:
     """Every course that the draws of a request may take, of the columns that it reads."""
-    source = as_source(pa.schema([schema.field(name) for name in names]).empty_table())
+    read = pa.schema([schema.field(name) for name in names], schema.metadata)
+    source = as_source(read.empty_table())
     found = {
         name: _made_up(schema.field(key.column).type)
         for name, key in noise.request.discovered.items()

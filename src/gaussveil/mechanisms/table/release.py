@@ -22,7 +22,7 @@ import numpy as np
 
 from gaussveil import checks
 from gaussveil.accounting import Adjacency, Release
-from gaussveil.containers import library_of
+from gaussveil.containers import form_notes, library_of
 from gaussveil.errors import SchemaError
 from gaussveil.mechanisms.progress import shown_progress
 from gaussveil.mechanisms.release_path import Mechanism, is_planning
@@ -41,7 +41,7 @@ from gaussveil.mechanisms.table.request import Request
 from gaussveil.postprocessing.intervals import Interval
 from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import require_columns
-from gaussveil.statistics.cell_reader import CellReader, require_unit
+from gaussveil.statistics.cell_reader import CellReader, require_values
 from gaussveil.statistics.key import Key
 from gaussveil.statistics.keys import Discovered
 
@@ -138,7 +138,7 @@ class TableRelease(Mechanism):
         """
         plan = self.plan()
         source = self._identified(data)
-        self._rehearsed(plan, source.schema, library_of(data))
+        self._rehearsed(plan, source, library_of(data))
         draws = draws_of(plan.noise, source, self.generator)
         with shown_progress(self.progress, "Answering") as show:
             if not is_planning():
@@ -155,9 +155,7 @@ class TableRelease(Mechanism):
         Values have the columns that the release will have, filled with noise; where keys are to be discovered there
         are two, one of no group. Whoever writes or draws the release tries with these first.
         """
-        return self._rehearsed(
-            self.plan(), self._identified(data).schema, library_of(data)
-        )
+        return self._rehearsed(self.plan(), self._identified(data), library_of(data))
 
     def _identified(self, data: Any) -> Source:
         """The table, its units named by text: no unit's name makes those of others numbers."""
@@ -167,8 +165,9 @@ class TableRelease(Mechanism):
         return source
 
     def _rehearsed(
-        self, plan: TablePlan, schema: pa.Schema, library: str
+        self, plan: TablePlan, source: Source, library: str
     ) -> list[Release[Any]]:
+        schema = source.schema.with_metadata(source.form_notes.metadata())
         made = rehearsals(plan.noise, schema, _check_schema(plan.request, schema))
         return [
             self._rehearse(plan, partial(self._draw, plan, draws, library))
@@ -223,7 +222,8 @@ def _check_schema(request: Request, schema: pa.Schema) -> list[str]:
     require_columns(schema, names)
     for key in request.keys.values():
         if isinstance(key, Discovered):
-            require_unit(schema, key.column)
+            found = form_notes(schema.empty_table()).found
+            require_values(schema, key.column, found=bool(found))
     for reader in (request.reader, *profiles):
         reader.check(schema)
     if request.unit in keys:

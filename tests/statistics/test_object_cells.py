@@ -1,0 +1,113 @@
+"""A pandas column of objects is what most of its cells are; one odd cell changes no other and refuses nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from gaussveil.engines import open
+from gaussveil.errors import GaussveilError, SchemaError
+from gaussveil.mechanisms import Count, Mean, TableRelease
+from gaussveil.noise import SeededGenerator
+from gaussveil.statistics import as_source, date_of, discover, hour_of, value_of
+
+USUAL: dict[str, list[Any]] = {
+    "times": [dt.datetime(2024, 1, 1, k) for k in range(20)],
+    "stamps": [pd.Timestamp(2024, 1, 1, k, nanosecond=7) for k in range(20)],
+    "instants": [dt.datetime(2024, 1, 1, k, tzinfo=dt.UTC) for k in range(20)],
+    "days": [dt.date(2024, 1, 1 + k) for k in range(20)],
+    "clocks": [dt.time(k) for k in range(20)],
+    "spans": [dt.timedelta(k) for k in range(20)],
+    "prices": [Decimal(k) / 8 for k in range(20)],
+    "truths": [k % 2 == 0 for k in range(20)],
+    "texts": [f"h{k}" for k in range(20)],
+    "bytes": [bytes([65 + k]) for k in range(20)],
+    "numbers": [k / 8 for k in range(20)],
+    "whole numbers": [*range(20)],
+    "identifiers": [2**60 + k for k in range(20)],
+}
+ODD: list[Any] = ["x", "\ud800", b"x", 7, 2.5, 10**400, Decimal("NaN"), True, np.True_, 1j, [1], {}, np.zeros(2)]
+ODD += [None, float("nan"), pd.NA, pd.NaT, dt.date(1, 1, 1), dt.datetime(9999, 12, 31), dt.time(1), dt.timedelta(1)]
+ODD += [dt.datetime(1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=9))), pd.Timestamp("2024-03-31", tz="Asia/Tokyo")]
+NUMBERS = ("numbers", "whole numbers", "identifiers", "prices")
+
+
+def column(cells: list[Any]) -> pa.ChunkedArray:
+    return as_source(pd.DataFrame({"k": pd.Series(cells, dtype=object)})).table()["k"]
+
+
+@pytest.mark.parametrize("name", USUAL)
+def test_no_cell_changes_the_others(name: str) -> None:
+    alone = column(USUAL[name])
+    assert alone.null_count == 0
+    for odd in ODD:
+        beside = column([*USUAL[name], odd])
+        assert beside.slice(0, 20).to_pylist() == alone.to_pylist(), odd
+        # whole numbers beside a fraction are doubles, which hold them all
+        assert beside.type == alone.type or (name == "whole numbers" and beside.type == pa.float64()), odd
+
+
+def test_two_frames_that_differ_in_one_unit_are_told_the_same() -> None:
+    table = {"home": [f"h{k}" for k in range(20)]} | USUAL
+    asked: list[dict[str, Any]] = [
+        {"by": {"k": key}, "answers": [Count()]}
+        for key in (hour_of("times"), hour_of("instants"), date_of("days", "2024-01-01", "2024-01-05"))
+    ]
+    asked += [{"by": {"k": value_of("truths", [True])}, "answers": [Count()]}]
+    asked += [{"by": {"k": discover(name)}, "answers": [Count()]} for name in ("texts", "whole numbers")]
+    asked += [{"answers": [Mean(name, between=(0, 1))]} for name in (*NUMBERS, "texts", "truths")]
+
+    def told(frame: pd.DataFrame) -> list[str]:
+        words = []
+        for more in asked:
+            release = TableRelease(epsilon=1.0, delta=1e-3, unit="home", generator=SeededGenerator(1), **more)
+            try:
+                release.release(frame)
+                words.append("answered")
+            except GaussveilError as refusal:
+                words.append(str(refusal))
+        return words
+
+    expected = told(pd.DataFrame(table, dtype=object))
+    assert expected[:10] == ["answered"] * 10
+    for odd in ("x", 2.5, b"x"):
+        added = {name: [*cells, "V" if name == "home" else odd] for name, cells in table.items()}
+        frame = pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in added.items()})
+        assert told(frame) == expected, odd
+
+
+@pytest.mark.parametrize("odd", ["2.5", "1e3", "7.0", "inf", "unknown"])
+def test_one_fraction_among_whole_numbers_refuses_no_discovery(tmp_path: Path, odd: str) -> None:
+    """A file's column is then one of fractions; values are told as whole numbers all the same."""
+    rows = "".join(f"h{k},{k % 2}\n" for k in range(200))
+    (tmp_path / "t.csv").write_text(f"home,n\n{rows}V,{odd}\n")
+    asked = TableRelease(epsilon=5.0, delta=1e-3, unit="home", by={"n": discover("n")}, answers=[Count()])
+    asked.generator = SeededGenerator(1)
+    assert asked.release(open(tmp_path / "t.csv")).value["n"].to_pylist() == [0, 1]
+    pinned = open(tmp_path / "t.csv", schema={"columns": {"home": "text", "n": "number"}})
+    with pytest.raises(SchemaError, match="text or integers"):  # by its type, which somebody wrote
+        asked.release(pinned)
+
+
+def test_sparse_columns_and_runs_are_what_they_stand_for() -> None:
+    names, kw = ["a", "a", "b", None], [0.0, 1.5, 0.0, 2.0]
+    runs = pa.array(names).dictionary_encode().cast(pa.string())
+    sparse = pd.DataFrame({"home": names, "kw": pd.arrays.SparseArray(kw)})
+    encoded = pa.table({"home": pa.compute.run_end_encode(runs), "kw": kw})
+    for given in (sparse, encoded):
+        source = as_source(given)
+        assert source.table().to_pydict() == {"home": names, "kw": kw}
+        assert source.bounded("home", 1).row_count() == 2
+
+
+def test_columns_of_one_name_are_refused_by_it() -> None:
+    for cells in ([[1, 2.0]], [[1, "x"]]):
+        with pytest.raises(GaussveilError, match="'a' occurs twice"):
+            as_source(pd.DataFrame(cells, columns=["a", "a"], dtype=object))
