@@ -176,6 +176,7 @@ def test_the_shell_completes_commands_and_options() -> None:
         (("sketch", "in.csv", "--components=8"), "--components is called --n-components now"),
         (("forecast", "in.csv", "--unit", "kW"), "--unit is called --in now"),
         (("demo", "--time-column", "t"), "--time-column is called --time now"),
+        (("x.txt",), "x.txt is no command; of a table, gaussveil schema x.txt tells"),
     ],
 )
 def test_all_that_is_missing_and_old_names_are_told_in_one_line(run: Run, words: tuple[object, ...], told: str) -> None:

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from gaussveil.cli.missing import AllMissing, refuse_former
+from gaussveil.cli.missing import AllMissing, refuse_former, refuse_table
 from gaussveil.cli.output import (
     BAD_INPUT,
     EXIT_CODE_HELP,
@@ -255,6 +255,7 @@ def main() -> None:
         for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
             os.environ.setdefault(variable, "1")
     try:
+        refuse_table(command, COMMANDS)
         refuse_former(sys.argv[1:])
         app()
     except GaussveilError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import typer
@@ -104,6 +104,16 @@ def _spoken(parameter: Any) -> str:
         if parameter.param_type_name == "option"
         else parameter.metavar or parameter.name
     )
+
+
+def refuse_table(command: str, commands: Collection[str]) -> None:
+    """Refuse a table where a command should be, and say which command reads one."""
+    is_table = "." in command and not command.startswith("-")
+    if is_table and command not in commands:
+        raise ParameterError(
+            f"{command} is no command; of a table, gaussveil schema {command} tells what is in its columns and "
+            f"gaussveil query {command} answers questions (gaussveil --help lists all commands)"
+        )
 
 
 def refuse_former(words: Sequence[str]) -> None:

@@ -18,6 +18,8 @@ def advice(plan: Any) -> list[str]:
 
 def tell_plan(plan: Any, json: bool, units: int | None) -> None:
     """The plan on standard output, in words and tables or as JSON."""
+    from gaussveil.mechanisms import Mean, Sum
+
     if json:
         tell(_facts(plan, units), [], json=True)
         return
@@ -30,7 +32,8 @@ def tell_plan(plan: Any, json: bool, units: int | None) -> None:
     print(plan.useful(units))
     for name, words in plan.layouts().items():
         print(f"{name} is read {words}")
-    print(plan.request.averaged)
+    if any(isinstance(one, Mean | Sum) for one in plan.request.answers):
+        print(plan.request.averaged)
     factors = plan.alternatives()
     if factors:
         rows = [(words, f"{factor:.3f}") for words, factor in factors.items()]

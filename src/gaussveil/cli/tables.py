@@ -40,8 +40,8 @@ FILE_OPTIONS = {
     "separator": "CSV: what separates cells, such as ';' or tab.",
     "decimal": "CSV: the decimal mark, '.' or ','.",
     "encoding": "CSV: its encoding, such as windows-1252.",
-    "time-format": "CSV: how times are written, such as '%d.%m.%Y %H:%M'.",
-    "types": "CSV: what columns hold, as in home=text,kw=number,time=instant.",
+    "time-format": "How times of text are written, such as '%d.%m.%Y %H:%M'.",
+    "types": "What columns of text hold, as in home=text,kw=number,time=instant.",
     "missing": "Marks of missing cells and sentinels, such as -999 or -999,NA.",
     "schema": "File of the table's form, as `gaussveil schema` writes it.",
 }

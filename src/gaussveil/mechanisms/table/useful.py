@@ -7,7 +7,7 @@ ones a fifth of the values' size, of counts and sums a tenth of themselves, of s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from gaussveil import checks
 from gaussveil.mechanisms.table.answers import (
@@ -64,10 +64,7 @@ def usefulness(
         where = f", {about(in_group)} in each of {apart} groups that a unit can be in one of"
     else:
         where = ""
-    if spread is not None:
-        told = "what you want to tell apart"
-    else:
-        told = "a tenth of ranges, counts and shares"
+    told = _told_apart(judged, spread)
     if units is None:
         return Useful(
             True,
@@ -86,6 +83,19 @@ def usefulness(
         f"{about(needed)} units{where}. {_instead(request, needed / units)}",
         needed,
     )
+
+
+def _told_apart(judged: Sequence[TableAnswer], spread: float | None) -> str:
+    """What noise is held against, of those kinds of answers that are asked for."""
+    if spread is not None:
+        return "what you want to tell apart"
+    kinds = {
+        "ranges": any(not isinstance(one, Count | Share) for one in judged),
+        "counts": any(isinstance(one, Count) for one in judged),
+        "shares": any(isinstance(one, Share) for one in judged),
+    }
+    *first, last = [kind for kind, asked in kinds.items() if asked] or ["ranges"]
+    return "a tenth of " + " and ".join(filter(None, (", ".join(first), last)))
 
 
 def groups_apart(request: Request) -> int:
