@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from gaussveil.postprocessing.intervals import Interval, Variances, ratio
 from gaussveil.typing import Floats
 
 PLACES_DIFFER = 1.0  # deviation of what a place lost from its share of what all lost
+SIDEWAYS = 0.15  # of lengths that are lost, what adds up in other directions than the one they are given back in
+BENT = 0.35  # deviation of that direction of a level, as a part of its way from the constant
 
 
 @dataclass(frozen=True)
@@ -44,37 +47,78 @@ class ProfileDraw:
         return np.asarray(places / places.sum())
 
     @property
-    def level_lost(self) -> float:
-        """What clipping took of the sum of the constants' coefficients, all places together."""
+    def _level_lost(self) -> float:
+        """What clipping took of the smooth part, above the centre more than below it; all places together."""
         below, above, _ = self.lost
         return above.expected - below.expected
 
+    @cached_property
+    def _directions(self) -> tuple[Floats, Floats]:
+        """The direction of that (a number for each moment), and how far it is from the constant.
+
+        A unit above the centre has more of all that units have, as far as the centre is a level, and a constant else.
+        """
+        common = (self._shares.T @ self.centre @ self.layout.basis.T)[0]
+        length = float(np.linalg.norm(common))
+        constant = np.eye(len(common))[0]
+        if not length:
+            return constant @ self.layout.basis, 0 * self.residual[0]
+        level = common[0] / length
+        bent = math.copysign(1.0, level) * common / length - constant
+        direction = constant + level**2 * bent
+        return direction @ self.layout.basis, bent @ self.layout.basis
+
+    @property
+    def _rest(self) -> Floats:
+        """What the smooth functions leave of the residuals."""
+        smooth = self.residual @ self.layout.basis.T @ self.layout.basis
+        return np.asarray(self.residual - smooth)
+
+    @cached_property
+    def _rest_kept(self) -> tuple[float, float]:
+        """The part of the rest that is no noise, and the length that all rests have after clipping, one by one."""
+        layout = self.layout
+        square = float(np.sum(self._rest**2))
+        noise = layout.places * (layout.moments - layout.functions) * self.rest_variance
+        sure = max(1.0 - noise / max(square, 1e-300), 0.0)
+        return sure, max(self.lost[2].kept, math.sqrt(sure * square), 1e-300)
+
     @property
     def restored(self) -> Floats:
-        """Residuals with what clipping is expected to have taken."""
-        return self.residual + self._shares * self.level_lost / math.sqrt(
-            self.layout.moments
-        )
+        """Residuals with what clipping is expected to have taken.
+
+        Of the rest it took what it left: units with a longer rest have one in the same direction as all together.
+        """
+        sure, kept = self._rest_kept
+        level = self._shares * self._level_lost * self._directions[0]
+        return self.residual + level + self._rest * (sure * self.lost[2].expected / kept)
 
     @property
     def lost_variance(self) -> Floats:
-        """Of what is restored to each residual: places may differ from all together, and of the rest all is unknown."""
+        """Of what is restored to each residual: places may differ from all together, and directions be others."""
         below, above, rest = self.lost
-        level = below.deviation**2 + above.deviation**2 + rest.deviation**2
+        direction, bent = self._directions
+        sure, kept = self._rest_kept
+        evenly = SIDEWAYS**2 * (below.expected**2 + above.expected**2 + rest.expected**2)
         if self.layout.places > 1:
-            level += (PLACES_DIFFER * (below.expected + above.expected)) ** 2
-        return np.broadcast_to(
-            self._shares**2 * level / self.layout.moments, self.residual.shape
+            evenly += (PLACES_DIFFER * (below.expected + above.expected)) ** 2
+        level = direction**2 * (below.deviation**2 + above.deviation**2)
+        level += (BENT * self._level_lost * bent) ** 2
+        noise = self.rest_variance * np.maximum(1 - self.layout.inside, 0.0)
+        given = rest.expected / kept
+        return np.asarray(
+            self._shares**2 * (level + evenly / self.layout.moments)
+            + (self._rest * sure * rest.deviation / kept) ** 2
+            + noise * (2 * given + given**2)
         )
 
     @property
     def total_lost(self) -> tuple[float, float]:
         """What is restored to the sum of all residuals, and its variance."""
         below, above, _ = self.lost
-        moments = self.layout.moments
-        return self.level_lost * math.sqrt(moments), (
-            below.deviation**2 + above.deviation**2
-        ) * moments
+        along = float(self._directions[0].sum())
+        variance = (below.deviation**2 + above.deviation**2) * along**2
+        return self._level_lost * along, variance
 
     def counted_variance(self, weights: Floats) -> float:
         """Variance of a weighted sum of the counts."""

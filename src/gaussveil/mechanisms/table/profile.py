@@ -64,7 +64,7 @@ UNKNOWN = {
     "rough": 1.0,
     "smooth": 0.35,
     "rest": 1.0,
-}  # deviation of that, as a part of it; a rest's direction is unknown
+}  # and cannot be given back, as a part of it: taken for choosing radii, before a direction is known
 
 
 def learnt(answer: Mean | Sum, layout: Layout) -> list[str]:

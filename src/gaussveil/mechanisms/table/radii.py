@@ -27,6 +27,8 @@ UPPER_WIDTHS = (0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 1.05, 1.4, 1.8, 2.4)
 USUAL_WIDTH = 0.7
 USUAL_RANGE = 0.4
 STEPS = 4  # of middles and radii in an octave
+MISFIT = 0.1  # of an octave's count, the deviation of the best law from the true one
+TAIL = 0.1  # of the count of all octaves beyond it, the same
 LIKELY = 12.0  # laws less likely by a factor of exp(-12) than the best are left out
 LEVELS = (
     0.5,
@@ -35,12 +37,17 @@ LEVELS = (
 NORMAL = 1.2815515655446004  # the second level, in deviations
 
 
+LAWS_DIFFER = 0.35  # deviation of what is lost, as a part of it: true laws are none of those tried
+
+
 @dataclass(frozen=True)
 class Lost:
     """By how much clipping to a radius shortens all vectors together: expected, and its standard deviation."""
 
     expected: float
     deviation: float
+    kept: float = math.inf
+    """How long all vectors together are after it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,19 +59,31 @@ class NormLaw:
     units: tuple[float, float] = (0.0, math.inf)
     """How many units there are, and the deviation of that: a false octave holds others."""
 
-    @cached_property
-    def _weights(self) -> tuple[Integers, Floats, Floats]:
-        """Numbers of the laws that are allowed, their weights and how many vectors they hold, by least squares."""
-        shapes, lengths = _shapes()
+    def _allowed(self, deviations: Floats) -> tuple[Integers, Floats, Floats]:
+        """Laws that are allowed where octaves deviate so: numbers, weights, how many vectors they hold."""
+        shapes, squares = _shapes()
         counted, spread = self.units
-        match = np.maximum(
-            (self.histogram @ shapes) / self.noise**2 + counted / spread**2, 0.0
-        )
-        weight = (lengths / self.noise) ** 2 + spread**-2
+        sure = deviations**-2
+        match = np.maximum((sure * self.histogram) @ shapes + counted / spread**2, 0.0)
+        weight = sure @ squares + spread**-2
         found = match**2 / (2 * weight) + _prior()
         found -= np.max(found)
         kept = np.flatnonzero(found > -LIKELY)
         return kept, np.exp(found[kept]), match[kept] / weight[kept]
+
+    @cached_property
+    def _weights(self) -> tuple[Integers, Floats, Floats]:
+        """By the noise alone, as if the true law were one of these."""
+        return self._allowed(np.full(len(OCTAVES), self.noise))
+
+    @cached_property
+    def _tails(self) -> tuple[Integers, Floats, Floats]:
+        """For what lies beyond a radius: no law tried is the true one, so an octave weighs less the more lies beyond."""
+        seen = np.where(self.histogram > SEEN * self.noise, self.histogram, 0.0)
+        beyond = np.cumsum(seen[::-1])[::-1] - seen
+        return self._allowed(
+            np.sqrt(self.noise**2 + (MISFIT * seen) ** 2 + (TAIL * beyond) ** 2)
+        )
 
     @cached_property
     def _lumps(self) -> tuple[Floats, Floats]:
@@ -100,7 +119,7 @@ class NormLaw:
         Weighted quantiles over all laws that are allowed, which takes a sort for every radius. What stands out of the
         laws is lost beside them: from the middle of its octave, and from its end.
         """
-        kept, weights, many = self._weights
+        kept, weights, many = self._tails
         beyond = many * _beyond()[places[:, None], kept]
         order = np.argsort(beyond, axis=1)
         rising = np.cumsum(weights[order], axis=1) / weights.sum()
@@ -124,8 +143,8 @@ class NormLaw:
 class Clipping:
     """What is told of clipping to a radius, whether it was given or is the best one.
 
-    `noise_per_radius` is the noise of all coordinates together at a radius of 1. Of lengths that are lost the part
-    `aligned` adds up as a vector, and of that the part `unknown` is taken as the deviation of what is expected.
+    `noise_per_radius` is the noise of all coordinates together at a radius of 1. The best radius is the best if of
+    lengths that are lost the part `aligned` adds up as a vector, of which the part `unknown` cannot be given back.
     """
 
     noise_per_radius: float
@@ -153,53 +172,52 @@ class Clipping:
         least = max(doubt, *(one.farthest for one in laws))
         allowed = np.flatnonzero(radii() >= min(least, radii()[-1]))
         near = allowed[::-STEPS][::-1]  # octaves first, then about the best of them
-        place = near[np.argmin(self._errors(laws, near)[0])]
+        place = near[np.argmin(self._errors(laws, near))]
         near = allowed[np.abs(allowed - place) < STEPS]
-        errors, expected, spread = self._errors(laws, near)
-        best = int(np.argmin(errors))
-        place = int(near[best])
-        return min(float(radii()[place]), self.most), self._told(
-            place, expected[:, best], spread[:, best]
-        )
+        place = int(near[np.argmin(self._errors(laws, near))])
+        return min(float(radii()[place]), self.most), self._told(laws, place)
 
-    def _errors(
-        self, laws: list[NormLaw], places: Integers
-    ) -> tuple[Floats, Floats, Floats]:
-        """At these radii the square of noise and of what is not known of the loss; and the loss, of each law."""
-        expected, spread = self._lost(laws, places)
-        unknown = (
-            np.sum(spread**2, axis=0) + (self.differing * np.sum(expected, axis=0)) ** 2
-        )
-        return (
-            (self.places * self.noise_per_radius * radii()[places]) ** 2 + unknown,
-            expected,
-            spread,
-        )
+    def _errors(self, laws: list[NormLaw], places: Integers) -> Floats:
+        """At these radii the square of noise and of what is not known of the loss."""
+        expected, spread = self.aligned * self._lost(laws, places)
+        unknown = np.sum(spread**2 + (self.unknown * expected) ** 2, axis=0)
+        unknown += (self.differing * np.sum(expected, axis=0)) ** 2
+        noise = self.places * self.noise_per_radius * radii()[places]
+        return np.asarray(noise**2 + unknown)
 
     def given(self, laws: list[NormLaw], radius: float) -> list[Lost]:
         """The same of a radius that was stated."""
-        place = max(int(np.searchsorted(radii(), radius, side="right")) - 1, 0)
-        expected, spread = self._lost(laws, np.array([place]))
-        return self._told(place, expected[:, 0], spread[:, 0])
+        place = int(np.searchsorted(radii(), radius, side="right")) - 1
+        return self._told(laws, max(place, 0))
 
-    def _lost(self, laws: list[NormLaw], places: Integers) -> tuple[Floats, Floats]:
-        """Of each law (rows) at these radii (columns): what is expected to be lost, and its deviation."""
+    def _lost(self, laws: list[NormLaw], places: Integers) -> Floats:
+        """Lengths expected to be lost and their deviations, each of every law (rows) at these radii (columns)."""
         lost = np.array([one.lost(places) for one in laws])
-        if (
-            self.whole is not None
-        ):  # by the triangle's inequality no more than the whole vectors lose that much sooner
-            sooner = (
-                np.searchsorted(radii(), radii()[places] - self.apart, side="right") - 1
-            )
-            lost = np.minimum(lost, np.array(self.whole.lost(np.maximum(sooner, 0))))
-        expected = self.aligned * lost[:, 0]
-        spread = self.aligned * np.maximum(lost[:, 1] - lost[:, 0], 0.0) / NORMAL
-        return expected, np.sqrt(spread**2 + (self.unknown * expected) ** 2)
+        if self.whole is not None:  # by the triangle's inequality, all laws together no less and each no more
+            sooner = self._whole_lost(places, -self.apart)
+            lost = np.minimum(lost, sooner)
+            missing = np.maximum(self._whole_lost(places, self.apart) - lost.sum(axis=0), 0.0)
+            lost[-1] += missing
+        spread = np.maximum(lost[:, 1] - lost[:, 0], 0.0) / NORMAL
+        return np.array([lost[:, 0], spread])
 
-    def _told(self, place: int, expected: Floats, spread: Floats) -> list[Lost]:
+    def _whole_lost(self, places: Integers, further: float) -> Floats:
+        """What whole vectors lose of radii that are longer by so much."""
+        assert self.whole is not None
+        near = np.searchsorted(radii(), radii()[places] + further, side="right") - 1
+        return np.array(self.whole.lost(np.maximum(near, 0)))
+
+    def _told(self, laws: list[NormLaw], place: int) -> list[Lost]:
         if radii()[place] >= self.most:
-            return [Lost(0.0, 0.0) for _ in expected]
-        return [Lost(float(one), float(wide)) for one, wide in zip(expected, spread)]
+            return [Lost(0.0, 0.0) for _ in laws]
+        (whole, expected), (_, spread) = (
+            one.T for one in self._lost(laws, np.array([0, place]))
+        )
+        deviation = np.hypot(spread, LAWS_DIFFER * expected)
+        return [
+            Lost(float(gone), float(wide), float(max(length - gone, 0.0)))
+            for gone, wide, length in zip(expected, deviation, whole)
+        ]
 
 
 def quantile_of_norms(histogram: Floats, quantile: float, noise: float) -> float:
@@ -268,11 +286,11 @@ def _prior() -> Floats:
 
 @cache
 def _shapes() -> tuple[Floats, Floats]:
-    """Histograms of the laws as columns, and their l2 norms."""
+    """Histograms of the laws as columns, and their squares."""
     upper = 1 - _share_beyond(OCTAVES.astype(float)).T
     shapes = np.diff(upper, axis=0, prepend=0.0)
     shapes[-1] += 1 - upper[-1]
-    return shapes, np.linalg.norm(shapes, axis=0)
+    return shapes, shapes**2
 
 
 @cache
