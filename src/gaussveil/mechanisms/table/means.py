@@ -91,7 +91,9 @@ class ProfileDraw:
         """
         sure, kept = self._rest_kept
         level = self._shares * self._level_lost * self._directions[0]
-        return self.residual + level + self._rest * (sure * self.lost[2].expected / kept)
+        return (
+            self.residual + level + self._rest * (sure * self.lost[2].expected / kept)
+        )
 
     @property
     def lost_variance(self) -> Floats:
@@ -99,7 +101,9 @@ class ProfileDraw:
         below, above, rest = self.lost
         direction, bent = self._directions
         sure, kept = self._rest_kept
-        evenly = SIDEWAYS**2 * (below.expected**2 + above.expected**2 + rest.expected**2)
+        evenly = SIDEWAYS**2 * (
+            below.expected**2 + above.expected**2 + rest.expected**2
+        )
         if self.layout.places > 1:
             evenly += (PLACES_DIFFER * (below.expected + above.expected)) ** 2
         level = direction**2 * (below.deviation**2 + above.deviation**2)

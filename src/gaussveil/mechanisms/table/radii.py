@@ -78,7 +78,7 @@ class NormLaw:
 
     @cached_property
     def _tails(self) -> tuple[Integers, Floats, Floats]:
-        """For what lies beyond a radius: no law tried is the true one, so an octave weighs less the more lies beyond."""
+        """For what lies beyond a radius: no law tried is the true one; an octave weighs less the more lies beyond."""
         seen = np.where(self.histogram > SEEN * self.noise, self.histogram, 0.0)
         beyond = np.cumsum(seen[::-1])[::-1] - seen
         return self._allowed(
@@ -88,7 +88,7 @@ class NormLaw:
     @cached_property
     def _lumps(self) -> tuple[Floats, Floats]:
         """Ends of the octaves that hold far more than the likeliest law puts there, and how much more."""
-        kept, weights, many = self._weights
+        kept, weights, many = self._tails
         best = int(np.argmax(weights))
         left = self.histogram - many[best] * _shapes()[0][:, kept[best]]
         lumps = np.flatnonzero(left > np.maximum(LUMP * self.noise, self.histogram / 2))
@@ -193,19 +193,26 @@ class Clipping:
     def _lost(self, laws: list[NormLaw], places: Integers) -> Floats:
         """Lengths expected to be lost and their deviations, each of every law (rows) at these radii (columns)."""
         lost = np.array([one.lost(places) for one in laws])
-        if self.whole is not None:  # by the triangle's inequality, all laws together no less and each no more
+        if (
+            self.whole is not None
+        ):  # by the triangle's inequality, all laws together no less and each no more
             sooner = self._whole_lost(places, -self.apart)
             lost = np.minimum(lost, sooner)
-            missing = np.maximum(self._whole_lost(places, self.apart) - lost.sum(axis=0), 0.0)
+            missing = np.maximum(
+                self._whole_lost(places, self.apart) - lost.sum(axis=0), 0.0
+            )
             lost[-1] += missing
         spread = np.maximum(lost[:, 1] - lost[:, 0], 0.0) / NORMAL
         return np.array([lost[:, 0], spread])
 
     def _whole_lost(self, places: Integers, further: float) -> Floats:
-        """What whole vectors lose of radii that are longer by so much."""
+        """What whole vectors lose of radii that are longer by so much: between two radii on a line."""
         assert self.whole is not None
-        near = np.searchsorted(radii(), radii()[places] + further, side="right") - 1
-        return np.array(self.whole.lost(np.maximum(near, 0)))
+        wanted = np.clip(radii()[places] + further, radii()[0], radii()[-1])
+        near = np.searchsorted(radii()[1:-1], wanted, side="right")
+        part = (wanted - radii()[near]) / np.diff(radii())[near]
+        shorter, longer = (np.array(self.whole.lost(one)) for one in (near, near + 1))
+        return np.asarray((1 - part) * shorter + part * longer)
 
     def _told(self, laws: list[NormLaw], place: int) -> list[Lost]:
         if radii()[place] >= self.most:
