@@ -137,3 +137,27 @@ def test_rows_are_spread_evenly() -> None:
     for rows in (first, second):
         assert abs((rows["ill"] == "yes").sum() - 2000 * weights["yes"]) <= 2
     assert ks_2samp(first["height"], second["height"], method="asymp").statistic < 0.02
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_counts_whose_range_is_learnt_are_never_negative(most: int, sign: int) -> None:
+    """Cells are looked at together, beyond 0 as well; a range that is learnt has room beyond, of the same sign."""
+    counts = sign * np.arange(0, most + 1).repeat(800)
+    data = pd.DataFrame({"count": counts, "amount": np.linspace(1, 2, len(counts))})
+    for seed in range(2):
+        _, rows = drawn(data, bounds="auto", generator=SeededGenerator(seed))
+        assert (sign * rows["count"]).min() >= 0
+        assert rows["amount"].min() > 0
+        assert (sign * rows["count"]).mean() == pytest.approx(most / 2, abs=0.15)
+
+
+def test_texts_that_nobody_shares_are_told() -> None:
+    """A column of remarks is 'other' throughout: the release says so, and what to do."""
+    data = people(4000).drop(columns="who").assign(remark=[f"remark {number}" for number in range(4000)])
+    table, rows = drawn(data, bounds="auto")
+    assert set(rows["remark"]) == {"other"}
+    assert table.model_.quality is not None
+    assert [one.split(":")[0] for one in table.model_.quality.advice if "'other'" in one] == [
+        "100% of 'remark' are 'other', values that too few rows share for them to show"
+    ]

@@ -116,7 +116,13 @@ class SyntheticDraws:
             correlations,
             total,
             None,
-            quality_of(total, gaps, named, self.cell_noise * math.sqrt(self.classes)),
+            quality_of(
+                total,
+                gaps,
+                named,
+                self.cell_noise * math.sqrt(self.classes),
+                columns,
+            ),
         )
         if self.shares.pairs:
             places = [self._places(*one) for one in zip(columns, marginals)]

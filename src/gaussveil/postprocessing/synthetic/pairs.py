@@ -142,7 +142,11 @@ class CountedPairs:
         marginals: Sequence[Marginal],
         size: int,
     ) -> Latents:
-        """So many rows of a larger number: most of them first, then others that mend what chance made of these."""
+        """So many rows of a larger number: most of them first, then others that mend what chance made of these.
+
+        The pool is gone through class by class, so that each class has as many rows as it should; rows are shuffled.
+        """
+        pool = pool.at(np.argsort(pool.group, kind="stable"))
         tables = self._tables(pool, marginals)
         taken = np.zeros(0, dtype=np.int64)
         for stage in STAGES:
@@ -157,7 +161,7 @@ class CountedPairs:
             steps = np.cumsum(weights) * (count / weights.sum())
             rows = np.searchsorted(steps, np.arange(count) + generator.random())
             taken = np.append(taken, np.minimum(rows, len(weights) - 1))
-        return pool.at(taken).evened(generator)
+        return pool.at(generator.permutation(taken)).evened(generator)
 
     def _tables(
         self, pool: Latents, marginals: Sequence[Marginal]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gaussveil.postprocessing.synthetic.columns import OTHER, Column
 from gaussveil.postprocessing.synthetic.marginals import MISSING_DEVIATIONS, Marginal
 
 BRIDGE = 0.8687  # mean of the largest distance of a Brownian bridge from zero
 LARGEST_GAP = 0.2  # mean expected distance of columns above which rows are refused
 WORTH_TELLING = 0.05  # share of a column at one end of its range
+MOST_OTHERS = 0.2  # share of a column's values that may be others without a word
 
 
 def expected_gap(records: float, cells: int, deviation: float) -> float:
@@ -63,8 +65,12 @@ def quality_of(
     gaps: Mapping[str, float],
     marginals: Mapping[str, Marginal],
     deviation: float,
+    columns: Sequence[Column] = (),
 ) -> Quality:
-    """Put together what was released: expected distances, what piles up at the ends of ranges, the noise of counts."""
+    """Put together what was released: expected distances, what piles up at the ends of ranges, the noise of counts.
+
+    `columns` tell of which the values were found, the last of them standing for all others.
+    """
     ends = {
         name: _at_ends(one)
         for name, one in marginals.items()
@@ -74,6 +80,17 @@ def quality_of(
         f"{share:.0%} of {name!r} are the ends of its range, to which numbers beyond it were moved: widen it (between)."
         for name, share in ends.items()
         if share > WORTH_TELLING
+    ]
+    others = {
+        one.name: float(marginals[one.name].shares[:, -1].mean())
+        for one in columns
+        if one.others and one.name in marginals
+    }
+    advice += [
+        f"{share:.0%} of {name!r} are {OTHER!r}, values that too few rows share for them to show: list its values "
+        "(values), or leave it out (columns)."
+        for name, share in others.items()
+        if share > MOST_OTHERS
     ]
     least = min(MISSING_DEVIATIONS * deviation / max(records, 1.0), 1.0)
     found = Quality(records, dict(gaps), ends, least, ())

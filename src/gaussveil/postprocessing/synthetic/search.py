@@ -54,6 +54,21 @@ def seen_cells(counts: Floats, deviation: float) -> slice:
     return slice(first, last + 1)
 
 
+def without_empty_ends(counts: Floats, kept: slice, deviation: float) -> slice:
+    """The cells that are kept but the outermost, as long as the records in these do not stand out of the noise.
+
+    Cells that are looked at together may be empty ones in part: below a column of counts, say, negative ones.
+    """
+    seen = counts[kept]
+    noise = RANGE_DEVIATIONS * deviation * np.sqrt(np.arange(1, len(seen) + 1))
+    below = np.flatnonzero(np.cumsum(seen) > noise)
+    above = len(seen) - 1 - np.flatnonzero(np.cumsum(seen[::-1]) > noise)
+    if not len(below) or not len(above):
+        return kept
+    ends = sorted([int(below[0]), int(above[0])])
+    return slice(kept.start + ends[0], kept.start + ends[1] + 1)
+
+
 def ranged_cells(cells: Cells, kept: slice, day: bool) -> tuple[Cells, slice]:
     """The cells that are kept and their place among all: with room beyond, so that few numbers are moved to an end.
 
@@ -64,10 +79,16 @@ def ranged_cells(cells: Cells, kept: slice, day: bool) -> tuple[Cells, slice]:
     if cells.low[first] == cells.high[last - 1]:
         first = max(first - 1, 0)
         last = min(last + 1, cells.size)
+    signed = cells.low + cells.high != 0  # not so the cell of 0 among whole numbers
     for _ in range(0 if day else BEYOND):
-        if first > 0 and cells.low[first - 1] * cells.low[first] > 0:
+        if first > 0 and signed[first] and cells.low[first - 1] * cells.low[first] > 0:
             first -= 1
-        if last < cells.size and cells.high[last] * cells.high[last - 1] > 0:
+        reached = last - 1
+        if (
+            last < cells.size
+            and signed[reached]
+            and cells.high[last] * cells.high[reached] > 0
+        ):
             last += 1
     low = cells.low[first:last]
     high = cells.high[first:last]
@@ -118,7 +139,10 @@ def seen_masses(
     """The cells that stand out of the noise, and what lies in them; of a column without a range, its range's alone."""
     kept: Any = seen_cells(noisy, deviation)
     if unranged:
-        cells, kept = ranged_cells(cells, kept, column.kind in (DATE, MOMENT))
+        day = column.kind in (DATE, MOMENT)
+        if not day:
+            kept = without_empty_ends(noisy, kept, deviation)
+        cells, kept = ranged_cells(cells, kept, day)
         noisy = noisy[kept]
         kept = slice(None)
     masses = np.zeros(cells.size)
