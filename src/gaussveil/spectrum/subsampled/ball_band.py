@@ -25,17 +25,20 @@ from gaussveil.spectrum.subsampled.balls import (
     log_least_weight,
     node_sum,
 )
-from gaussveil.spectrum.subsampled.bands import Band
+from gaussveil.spectrum.subsampled.bands import Band, Spacing
 from gaussveil.spectrum.subsampled.companions import BallCompanions
 from gaussveil.spectrum.subsampled.line_cells import UP
 
 BAND_GOAL = 23.5  # e-foldings between delta and each error
 MOST_BAND_PRODUCTS = 16_000_000  # points times nodes: some five seconds
 BOUND_BITS = 120  # of Chernoff's bound
+AT_ONE_ORDER = Spacing(0.0, 0.0, 0.0, 0.0, 30.0, 0.0)  # of it: e-foldings alone
 SPARE_BITS = 60  # beyond the digits that cancel
-# seconds, about, that a point takes, and its turn at one node
-EACH_POINT = 1.6e-4
-EACH_PRODUCT = 3e-7
+# seconds, about, that a real point takes, one aside, a node, and a point's turn there
+EACH_POINT = 6e-5
+EACH_ASIDE = 1.3e-4
+EACH_NODE = 9e-5
+EACH_PRODUCT = 3e-8
 
 
 class BallBand:
@@ -49,13 +52,18 @@ class BallBand:
         self.companions = companions
         self.log_delta = log_delta
         self.counts = [count for _, count in band.parts.steps]
-        self._heights: dict[float, float] = {}
+        self._heights: dict[Spacing, float] = {}
+        self._steps: dict[tuple[Spacing, float | None], list[BandStep]] = {}
 
-    def _prepared(self, height: float, digits: float) -> list[BandStep]:
-        return [
-            BandStep(self.band, index, self.c, height, digits)
-            for index in range(len(self.counts))
-        ]
+    def _prepared(
+        self, spacing: Spacing, height: float | None = None
+    ) -> list[BandStep]:
+        if (spacing, height) not in self._steps:
+            self._steps[spacing, height] = [
+                BandStep(self.band, index, self.c, spacing, height)
+                for index in range(len(self.counts))
+            ]
+        return self._steps[spacing, height]
 
     def _level(self, order: float) -> arb:
         """log of what stands beside, over e^{order eps + log_delta}."""
@@ -65,7 +73,7 @@ class BallBand:
     def bound(self, whole: bool = False) -> arb:
         """Chernoff's bound of the band, or of all outputs up to its cap."""
         with ctx.workprec(BOUND_BITS):
-            steps = self._prepared(0.0, 30.0)
+            steps = self._prepared(AT_ONE_ORDER, 0.0)
             moments = []
             for step in steps:
                 step.weigh()
@@ -79,18 +87,20 @@ class BallBand:
     def work(self) -> float:
         """About how many seconds the integral takes."""
         spacing = self.band.spacing(self.c, self.log_delta, BAND_GOAL)
-        nodes = math.ceil(self._height(spacing.digits) / spacing.between)
-        steps = self._prepared(nodes * spacing.between, spacing.digits)
-        return math.fsum(
-            step.number * (EACH_POINT + EACH_PRODUCT * nodes) for step in steps
-        )
+        nodes = math.ceil(self._height(spacing) / spacing.between)
+        steps = self._prepared(spacing, nodes * spacing.between)
+        total = EACH_NODE * nodes
+        for step in steps:
+            each = EACH_ASIDE if step.aside else EACH_POINT
+            total += step.number * (each + EACH_PRODUCT * nodes)
+        return total
 
     def value(self, ended: bool = False) -> arb:
         """The integral; the lines beside it may have to be where windows end the moments."""
         spacing = self.band.spacing(self.c, self.log_delta, BAND_GOAL, ended)
         h = spacing.between
-        nodes = math.ceil(self._height(spacing.digits) / h)
-        steps = self._prepared(nodes * h, spacing.digits)
+        nodes = math.ceil(self._height(spacing) / h)
+        steps = self._prepared(spacing, nodes * h)
         if not sum(step.number for step in steps) * nodes < MOST_BAND_PRODUCTS:
             raise ArithmeticError("too many nodes")
         digits = spacing.digits + math.log(sum(self.counts))
@@ -142,15 +152,17 @@ class BallBand:
             kept *= (whole - inside) ** count
         return product - kept
 
-    def _height(self, digits: float) -> float:
+    def _height(self, spacing: Spacing) -> float:
         """Where `_beyond` should be small enough, in doubles."""
-        if digits not in self._heights:
-            self._heights[digits] = self._searched_height(digits)
-        return self._heights[digits]
+        if spacing not in self._heights:
+            self._heights[spacing] = self._searched_height(spacing)
+        return self._heights[spacing]
 
-    def _searched_height(self, digits: float) -> float:
-        worst = self._foreseen(digits)
-        height = max(points.height(self.c, digits) for points in self.band.coarse)
+    def _searched_height(self, spacing: Spacing) -> float:
+        worst = self._foreseen(spacing)
+        height = max(
+            points.height(self.c, spacing.digits) for points in self.band.coarse
+        )
         low = 0.0
         high = math.inf
         for _ in range(60):
@@ -169,11 +181,11 @@ class BallBand:
                 height = height * (1.0 / 1.5)
         raise ArithmeticError("too many nodes")
 
-    def _foreseen(self, digits: float) -> Callable[[float], float]:
+    def _foreseen(self, spacing: Spacing) -> Callable[[float], float]:
         """log of what is left beyond a height, at most, over e^log_delta, in doubles."""
         level = float(self._level(self.c).mid())
         looks = []
-        for step, points in zip(self._prepared(0.0, digits), self.band.coarse):
+        for step, points in zip(self._prepared(spacing), self.band.coarse):
             means = points.means(np.array([self.c]))
             log_moment = float(means.log_moment[0])
             share = float(means.share[0])

@@ -19,14 +19,83 @@ from gaussveil.spectrum.enclosures.enclosure import precision_lock
 from gaussveil.spectrum.enclosures.interval import Enclosure, from_scaled
 from gaussveil.spectrum.subsampled.ball_band import BallBand
 from gaussveil.spectrum.subsampled.balls import BallStep, normal_tail
-from gaussveil.spectrum.subsampled.bands import ENDED, Band, Chosen, chosen_bands
+from gaussveil.spectrum.subsampled.bands import (
+    ENDED,
+    Band,
+    Chosen,
+    chosen_bands,
+    windows_hold,
+)
 from gaussveil.spectrum.subsampled.companions import BallCompanions
 from gaussveil.spectrum.subsampled.contour import Parts
 from gaussveil.spectrum.subsampled.line_cells import UP
 
 TIGHT_BANDS = 5e-10  # relative width beyond which delta is looked at again
-EACH_BAND = 0.1  # seconds, about
+NEXT_TO_NOTHING = 1e-12  # of delta: a bound that need not be made smaller
+EACH_BAND = 0.06  # seconds, about
+# orders between which Chernoff's bound of all outputs is looked at
+LEAST_ORDER = 1e-3
+MOST_ORDER = 1e9
+ORDERS = 400
+ENOUGH = 32.0  # e-foldings below delta: a bound that need not be smaller
 LOWER_TILTS = (1.0, 0.8, 0.6)  # of the one that is best for all below the last band
+
+
+def chernoff_in_balls(
+    parts: Parts, companions: BallCompanions, epsilon: float, log_delta: float
+) -> Enclosure | None:
+    """From 0 up to Chernoff's bound of a delta of about e^log_delta; None where no order is found."""
+    windowed = parts.windowed(log_delta - 2.0)
+    if not windows_hold(windowed):
+        return None
+    with precision_lock(), np.errstate(all="ignore"):
+        caps = [windowed.cap(step) for step, _ in windowed.steps]
+        band = Band(windowed, caps, epsilon, log_delta, last=True)
+        order = _good_order(band, log_delta - ENOUGH)
+        try:
+            bound = _all_below(band, order, companions, log_delta)
+            missing = _left_out(windowed, log_delta)
+        except (ArithmeticError, ValueError):
+            return None
+        uses = sum(count for _, count in windowed.steps)
+        # of what outputs beyond the window's end give, its weight there
+        beyond = 1 + 2 * uses * normal_tail(arb(ENDED - UP))
+        total = arb(((bound + missing) * beyond).abs_upper())
+        return from_scaled(arb(0).union(total), arb(log_delta))
+
+
+def _good_order(band: Band, goal: float) -> float:
+    """The first order at which Chernoff's bound of all outputs up to the caps is below a goal, or the best one."""
+    highest = 0.98 * min(band.parts.companions.highest_order, MOST_ORDER)
+    orders = np.geomspace(LEAST_ORDER, highest, ORDERS)
+    bounds = band.real(orders)[2] - orders * band.epsilon
+    bounds += orders * np.log(orders) - (1.0 + orders) * np.log1p(orders)
+    bounds = np.where(np.isfinite(bounds), bounds, np.inf)
+    if (bounds < goal).any():
+        return float(orders[int(np.argmax(bounds < goal))])
+    return float(orders[int(np.argmin(bounds))])
+
+
+def _all_below(
+    band: Band, order: float, companions: BallCompanions, log_delta: float
+) -> arb:
+    """Chernoff's bound of all outputs up to the caps, over e^log_delta, at an order or a little below it."""
+    least = math.inf
+    for share in LOWER_TILTS:  # at the order itself the window may not end the moment
+        ball = BallBand(band, share * order, companions, log_delta)
+        least = min(least, float(ball.bound(whole=True).abs_upper()))
+        if least < NEXT_TO_NOTHING:
+            break
+    return arb(least) * (1 + arb(UP))
+
+
+def _left_out(parts: Parts, log_delta: float) -> arb:
+    """What windows leave out of delta, over e^log_delta."""
+    missing = arb(0)
+    for step, count in parts.steps:
+        spread = (1 + arb(step.edge) ** 2).sqrt()
+        missing += count * BallStep(step).left_out(arb(parts.cap(step)), spread)
+    return missing * (-arb(log_delta)).exp()
 
 
 class BandsInBalls:
@@ -85,11 +154,8 @@ class BandsInBalls:
         """The sum of the bands, and how much more delta may be by what is left out."""
         level = arb(chosen.log_delta)
         total = sum((band.value() for band in bands), arb(0))
-        missing = self._bounded(chosen)
-        for step, count in self.parts.steps:
-            spread = (1 + arb(step.edge) ** 2).sqrt()
-            left_out = BallStep(step).left_out(arb(self.parts.cap(step)), spread)
-            missing += count * left_out * (-level).exp()
+        missing = self._bounded(chosen) + _left_out(self.parts, chosen.log_delta)
+        for _, count in self.parts.steps:
             # outputs beyond a band's end carry a weight of at most Phi(-ENDED) there, of what they give to delta
             ends = 2 * normal_tail(arb(ENDED - UP))
             missing += count * (len(bands) + 1) * ends * total
@@ -102,16 +168,7 @@ class BandsInBalls:
             bound += self._ball(band, tilt.order, chosen).bound()
         if chosen.below is not None:
             band, tilt = chosen.below
-            # at its own tilt the window may not end the moment
-            below = min(
-                float(
-                    self._ball(band, share * tilt.order, chosen)
-                    .bound(whole=True)
-                    .abs_upper()
-                )
-                for share in LOWER_TILTS
-            )
-            bound += arb(below) * (1 + arb(UP))
+            bound += _all_below(band, tilt.order, self.companions, chosen.log_delta)
         return bound
 
     def _ball(self, band: Band, order: float, chosen: Chosen) -> BallBand:

@@ -247,9 +247,9 @@ class Chosen(NamedTuple):
 
 def chosen_bands(parts: Parts, epsilon: float) -> Chosen | None:
     """The bands of windowed parts, from the top down until those below do not count; None where they are too many."""
-    caps = [parts.cap(step) for step, _ in parts.steps]
-    if not all(_holds(step, cap) for (step, _), cap in zip(parts.steps, caps)):
+    if not windows_hold(parts):
         return None
+    caps = [parts.cap(step) for step, _ in parts.steps]
     small_count = all(step.replace for step, _ in parts.steps)
     bands: list[tuple[Band, Tilt]] = []
     most = -math.inf
@@ -280,9 +280,12 @@ def chosen_bands(parts: Parts, epsilon: float) -> Chosen | None:
     return None
 
 
-def _holds(step: Step, cap: float) -> bool:
-    """Whether doubles hold a window that ends so far out."""
-    return cap <= LARGEST_CAP and cap < MOST_EDGES * step.edge
+def windows_hold(parts: Parts) -> bool:
+    """Whether doubles hold windows that end so far out."""
+    return all(
+        parts.cap(step) <= LARGEST_CAP and parts.cap(step) < MOST_EDGES * step.edge
+        for step, _ in parts.steps
+    )
 
 
 def _split(

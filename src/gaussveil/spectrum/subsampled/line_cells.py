@@ -62,19 +62,25 @@ class OutputWindow(NamedTuple):
             return np.full(edges.size - 1, -np.inf)
         return np.asarray(log_ndtr((self.cap - edges[1:]) / self.edge)) - UP
 
-    def beside(self, edges: Floats, strip: float) -> Floats:
+    def steepness(self, edges: Floats) -> Floats:
+        """log of how fast it falls, over itself, at most, between neighbouring edges; infinite of a band."""
+        if self.low > -math.inf:
+            return np.full(edges.size - 1, np.inf)
+        u = (self.cap - edges[1:]) / self.edge
+        return np.asarray(-0.5 * u * u - log_ndtr(u) + (UP - LOG_NORMAL))
+
+    def beside(self, steepness: Floats, strip: float) -> Any:
         """log of how much larger it may be at a distance from the real outputs, between neighbouring edges.
 
         |W(z + id)| <= e^(d^2/(2 w^2)) W(z), and below a cap alone <= W(z) + (d/w) phi((cap - z)/w) e^(d^2/(2 w^2)).
         """
         over = 0.5 * (strip / self.edge) ** 2 * (1.0 + UP)
         if self.low > -math.inf:
-            return np.full(edges.size - 1, over)
-        u = (self.cap - edges[1:]) / self.edge
-        ratio = np.exp(
-            np.minimum(over - 0.5 * u * u - log_ndtr(u) + UP, 700.0)
-        ) / math.sqrt(2.0 * math.pi)
-        return np.asarray(np.minimum(over, np.log1p(strip / self.edge * ratio) + UP))
+            return over
+        steep = over + steepness
+        ratio = np.exp(np.minimum(steep, 700.0))
+        grown = np.minimum(over, np.log1p(strip / self.edge * ratio) + UP)
+        return np.where(steep < 700.0, grown, over)
 
 
 class Exponents(NamedTuple):
@@ -128,18 +134,19 @@ class LineCells:
         low: float,
         cut: float,
         window: OutputWindow | None = None,
+        cells: int = PATH_CELLS,
     ) -> None:
         self.step = step
         self.cut = cut
         noise = step.noise_multiplier
-        edges = np.linspace(low, cut, PATH_CELLS + 1)
+        edges = np.linspace(low, cut, cells + 1)
         here = step.log_density(edges)
         share = expit((edges - step.knee) / noise)  # of the record's density in X's
         exponents = Exponents.of(step, c, here, step.log_density(-edges))
         self.window = window
         self.edges = np.append(edges[0], edges)
         self.bend = 1.0  # of the log of density and window: how fast they grow with d
-        most = np.zeros(PATH_CELLS)  # logs of the window's ends in each cell
+        most = np.zeros(cells)  # logs of the window's ends in each cell
         least = most
         top = 0.0
         bottom = 0.0
@@ -152,7 +159,7 @@ class LineCells:
         near = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:]))
         near = np.where(edges[:-1] * edges[1:] <= 0.0, 0.0, near)
         far = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
-        width = (cut - low) / PATH_CELLS
+        width = (cut - low) / cells
         upper = exponents.most - 0.5 * near * near + math.log(width) + most
         lower = exponents.least - 0.5 * far * far
         lower = lower + math.log(width / math.sqrt(2.0 * math.pi)) + least
@@ -189,9 +196,16 @@ class LineCells:
 
     def _grown(self, strip: float) -> Any:
         """log of what density and window grow by at a distance from the real outputs."""
-        return 0.5 * strip * strip * (1.0 + UP) + (
-            0.0 if self.window is None else self.window.beside(self.edges, strip)
-        )
+        grown = 0.5 * strip * strip * (1.0 + UP)
+        if self.window is not None:
+            grown = grown + self.window.beside(self._steepness, strip)
+        return grown
+
+    @cached_property
+    def _steepness(self) -> Floats:
+        """Of the window, in each cell."""
+        assert self.window is not None
+        return self.window.steepness(self.edges)
 
     def _shrunk(self, turn: float, shares: Sequence[Any]) -> Any:
         """-log |1 - p + p e^{i turn}|, at most, summed over what the shares p (1-p) are of."""
@@ -211,12 +225,11 @@ class LineCells:
     ) -> float:
         """log of the integral of |f| |L - mean|^power at a distance from [low, cut], for |Im s| <= height."""
         turn = strip / self.step.noise_multiplier
-        logs = (
-            self.mass
-            + self._grown(strip)
-            + self.negative * self._shrunk(turn, self.shares[-1:])
-        )
-        logs = logs + height * self._turned(turn)
+        logs = self.mass + self._grown(strip)
+        if self.negative:
+            logs += self.negative * self._shrunk(turn, self.shares[-1:])
+        if height:
+            logs += height * self._turned(turn)
         if power:
             away = (
                 self.ends
@@ -318,10 +331,12 @@ class LineCells:
         grown = []
         side = []
         for turn, strip in zip(PATHS, strips):
-            window = (
-                0.0 if self.window is None else self.window.beside(self.edges, strip)
-            )
-            grown.append(self.negative * self._shrunk(turn, self.shares[-1:]) + window)
+            changed = np.zeros(self.mass.shape)
+            if self.negative:
+                changed += self.negative * self._shrunk(turn, self.shares[-1:])
+            if self.window is not None:
+                changed += self.window.beside(self._steepness, strip)
+            grown.append(changed)
             ending = (
                 self.negative * float(self._shrunk(turn, shares))
                 + 0.5 * (self.bend - 1.0) * strip * strip

@@ -7,6 +7,9 @@
                         |
                         v
     the grid of both ends (steps, a mean shift)  or  the contour in doubles, then the pessimistic grid's upper end
+                        |
+                        v
+    Chernoff's bound in balls: a proven upper end of what is too small for doubles, or held by no grid
 
 All that answered is intersected: each is proven, or charges every rounding it knows of (`Enclosure.proven`).
 """
@@ -39,10 +42,12 @@ LOOSE = (
     1e-6  # relative width of an enclosure beside which a grid's upper end is looked at
 )
 SURELY_ONE = Enclosure(1.0 - 2.0**-52, 1.0, -(2.0**-51), 0.0, proven=False)
+BELOW_DOUBLES = -746.0  # a log delta of which no double tells
+DEEPEST = -717.0  # one at which windows leave out so little: 33 e-foldings less
 FEWER_GRID_NODES = 2**17  # of a grid that is asked for many times
 # seconds of work in bands from which on the grid comes first, or is all there is
-LONG_BANDS = 1.9
-LONGEST_BANDS = 20.0
+LONG_BANDS = 1.8
+LONGEST_BANDS = 6.0
 
 
 class RigorousEnds:
@@ -70,6 +75,10 @@ class RigorousEnds:
             log_delta = self.about(epsilon)
         if log_delta == 0.0:
             return SURELY_ONE
+        if log_delta < BELOW_DOUBLES:
+            bound = self._bound(epsilon, log_delta)
+            if bound.log_upper < 0.0:
+                return bound
         nodes = FEWER_GRID_NODES if searched else MOST_GRID_NODES
 
         @cache
@@ -81,10 +90,21 @@ class RigorousEnds:
             ends = self._in_balls(self.companions, epsilon, log_delta, on_grid)
         if not ends.relative_width < LOOSE:
             ends = intersection(ends, on_grid())
+        if not ends.relative_width < LOOSE:
+            ends = intersection(ends, self._bound(epsilon, log_delta))
         undecided = self.beside is None or float(ends.upper) == 1.0
         if not ends.relative_width < LOOSE and undecided:
             ends = intersection(ends, self._pessimistic_end(epsilon))
         return ends
+
+    def _bound(self, epsilon: float, log_delta: float) -> Enclosure:
+        """From 0 up to Chernoff's bound in balls: no more can be told of a delta smaller than doubles are."""
+        from gaussveil.spectrum.subsampled.ball_bands import chernoff_in_balls
+
+        if self.companions is None or not self.parts.steps:
+            return UNKNOWN
+        level = max(log_delta, DEEPEST)
+        return chernoff_in_balls(self.parts, self.companions, epsilon, level) or UNKNOWN
 
     def _in_balls(
         self,
