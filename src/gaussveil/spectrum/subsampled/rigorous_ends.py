@@ -9,7 +9,7 @@
     the grid of both ends (steps, a mean shift)  or  the contour in doubles, then the pessimistic grid's upper end
                         |
                         v
-    Chernoff's bound in balls: a proven upper end of what is too small for doubles, or held by no grid
+    Chernoff's bound and the best single event in balls: both ends, proven, of what is too small or held by no grid
 
 All that answered is intersected: each is proven, or charges every rounding it knows of (`Enclosure.proven`).
 """
@@ -33,6 +33,7 @@ from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.subsampled.companions import NO_SHIFT, BallCompanions, Shift
 from gaussveil.spectrum.subsampled.contour import Parts, saddle
 from gaussveil.spectrum.subsampled.nodes import DEEP, settled
+from gaussveil.spectrum.subsampled.one_event import at_least
 from gaussveil.spectrum.subsampled.two_sided import MOST_GRID_NODES, enclose_on_grid
 
 NARROW_LINE = (
@@ -78,7 +79,7 @@ class RigorousEnds:
         if log_delta < BELOW_DOUBLES:
             bound = self._bound(epsilon, log_delta)
             if bound.log_upper < 0.0:
-                return bound
+                return intersection(bound, at_least(self.parts.steps, epsilon))
         nodes = FEWER_GRID_NODES if searched else MOST_GRID_NODES
 
         @cache
@@ -92,6 +93,7 @@ class RigorousEnds:
             ends = intersection(ends, on_grid())
         if not ends.relative_width < LOOSE:
             ends = intersection(ends, self._bound(epsilon, log_delta))
+            ends = intersection(ends, at_least(self.parts.steps, epsilon))
         undecided = self.beside is None or float(ends.upper) == 1.0
         if not ends.relative_width < LOOSE and undecided:
             ends = intersection(ends, self._pessimistic_end(epsilon))
