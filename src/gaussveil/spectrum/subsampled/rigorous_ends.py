@@ -47,7 +47,7 @@ BELOW_DOUBLES = -746.0  # a log delta of which no double tells
 DEEPEST = -717.0  # one at which windows leave out so little: 33 e-foldings less
 FEWER_GRID_NODES = 2**17  # of a grid that is asked for many times
 # seconds of work in bands from which on the grid comes first, or is all there is
-LONG_BANDS = 1.8
+LONG_BANDS = 2.2
 LONGEST_BANDS = 6.0
 
 
