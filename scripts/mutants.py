@@ -2,6 +2,7 @@
 
 usage: python scripts/mutants.py [--rooms spectrum accounting noise mechanisms/release_path.py] [--count 300] [--seed 1]
                                  [--processes 16] [--seconds 60] [--until 600] [--out mutants.json]
+                                 [--again mutants.json]
 
 A mutant is a sum for a difference, a product for a quotient, one comparison for its neighbour, a number for another or
 a condition for its opposite. Each is loaded in a process of its own in place of the module, before the tests that name
@@ -11,7 +12,8 @@ nothing but loops without an end. Tests that start commands do not see the mutan
 
 Many changes change nothing that anybody reads: a first guess of a root, a margin that is never used up, a limit of a
 loop. A mutant that survives its tests is therefore asked for the numbers of `tests/house_numbers.py`, at settings of
-another seed than the stored ones, and told apart: those that change a number, and those that do not.
+another seed than the stored ones, and told apart: those that change a number, and those that do not. `--again` gives
+those that survived an earlier round and changed a number other tests, or more of them.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 TESTS = ROOT / "tests"
 ROOMS = ["spectrum", "accounting", "noise", "mechanisms/release_path.py"]
+EVERY_NUMBER = "tests/test_house_numbers.py"  # for every mutant, the last of its tests
 TEST_ROOMS = ["spectrum", "accounting", "noise", "calibration", "attacks", "laws", "audit", "mechanisms"]
 OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub,
@@ -58,7 +61,7 @@ OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Or: ast.And,
 }
 LIMIT_OVER_PLAIN = 3.0  # times the seconds that the same tests take without a mutant
-STARTING = 60.0  # seconds, beside that: to load the library, and for the numbers of a mutant that survives
+STARTING = 120.0  # seconds, beside that: to load the library, and twice for all numbers of a mutant that survives
 CHANGES_A_NUMBER = 90  # exit code
 SEED_OF_NUMBERS = 2
 PLAIN = Path(tempfile.gettempdir()) / f"plain_numbers_{os.getpid()}.pickle"
@@ -242,6 +245,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--until", type=float, default=600.0)
     parser.add_argument("--out", type=Path, default=Path("mutants.json"))
+    parser.add_argument("--again", type=Path)
     given = parser.parse_args(arguments)
     until = time.monotonic() + given.until
     os.chdir(ROOT)
@@ -257,12 +261,17 @@ def main(arguments: list[str]) -> int:
         raise SystemExit("no test file passes without a mutant")
     modules = [path for room in given.rooms for path in modules_in(SOURCE / "gaussveil" / room)]
     everything = [mutant for path in modules for mutant in mutants_of(path)]
-    drawn = random.Random(given.seed).sample(everything, min(given.count, len(everything)))
+    if given.again:
+        stored = json.loads(given.again.read_text(encoding="utf-8"))
+        drawn = [Mutant(**one) for one in stored["survived and change a number"]]
+        drawn = [mutant for mutant in drawn if mutant in everything]
+    else:
+        drawn = random.Random(given.seed).sample(everything, min(given.count, len(everything)))
     jobs: list[Job] = []
     for mutant in drawn:
         files = suited(ROOT / mutant.path, seconds, given.seconds)
         plain = sum(seconds[name] for name in files)
-        jobs.append((mutant, files, mutant, STARTING + LIMIT_OVER_PLAIN * plain))
+        jobs.append((mutant, [*files, EVERY_NUMBER], mutant, STARTING + LIMIT_OVER_PLAIN * plain))
     write_plain_numbers()
     unnoticed: list[Mutant] = []
     harmless: list[Mutant] = []
@@ -283,13 +292,13 @@ def main(arguments: list[str]) -> int:
     print(f"{killed} of {noticeable} mutants that a test or a number notices were killed by a test")
     print(f"{len(harmless)} change nothing that is asked, {missed} of {len(drawn)} drawn were not reached")
     print(f"{len(everything)} exist")
-    stored = {
+    result = {
         "killed": killed,
         "survived and change a number": [asdict(mutant) for mutant in unnoticed],
         "survived and change none": [asdict(mutant) for mutant in harmless],
         "drawn": len(drawn),
     }
-    given.out.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+    given.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
