@@ -11,9 +11,11 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from gaussveil.spectrum import GaussianPair
+from gaussveil.spectrum.attack_risk import tradeoff_of
 from gaussveil.spectrum.profiles import ApproximatePoint, Laplace, RandomisedResponse, ResponseOrNoise
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.step import Step
+from gaussveil.spectrum.subsampled.two_sided import enclose_on_grid
 
 
 def loss(noise_multiplier: float, rate: float, steps: int) -> SubsampledLoss:
@@ -77,3 +79,39 @@ def test_a_gaussian_overstates_nothing_of_itself_and_all_beside_infinite_losses(
     assert 0.0 < GaussianPair.mean_shift(3.0).mu().regret < 1e-14
     assert ApproximatePoint(0.1, 1e-3).mu() == (math.inf, 1.0)
     assert RandomisedResponse(0.0).mu().regret < 1e-8
+
+
+def best_test(noise: float, rate: float, threshold: float) -> tuple[float, float]:
+    """Errors of the best test of two steps, which says X above a sum of losses, by sums over the first output."""
+    z = np.linspace(-12.0, 12.0 + 1.0 / noise, 40_001)
+    first = np.log1p(rate * np.expm1(z / noise - 0.5 / noise**2))
+    raised = np.maximum(np.expm1(threshold - first) + rate, 1e-300)
+    place = noise * np.log(raised / rate) + 0.5 / noise
+    plain = np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi) * (z[1] - z[0])
+    moved = np.exp(first) * plain
+    missed = (1.0 - rate) * ndtr(place) + rate * ndtr(place - 1.0 / noise)
+    return float(plain @ ndtr(-place)), float(moved @ missed)
+
+
+@pytest.mark.parametrize(("noise", "threshold"), [(0.4, 2e-3), (0.4, -1.5e-3), (1.0, 0.3), (1.0, -0.01)])
+def test_a_few_steps_trade_errors_like_the_best_test(noise: float, threshold: float) -> None:
+    """In either direction, next to the largest loss, too, where no contour settles: one such point took minutes."""
+    rate = 0.01 if noise == 1.0 else 1e-3
+    first, second = best_test(noise, rate, threshold)
+    found = float(loss(noise, rate, 2).tradeoff(first))
+    assert second - 1e-8 < found < second + 1e-10
+
+
+@pytest.mark.parametrize("epsilon", [2e-4, 1e-3, 1.9e-3])
+def test_next_to_the_largest_loss_grids_hold_what_the_best_test_gains(epsilon: float) -> None:
+    first, second = best_test(0.4, 1e-3, -epsilon)
+    delta = 1.0 - first - math.exp(epsilon) * second
+    ends = enclose_on_grid([(Step(0.4, 1e-3, backward=True), 2)], epsilon, math.log(delta), 2**15)
+    assert ends.lower - 1e-12 <= delta <= ends.upper + 1e-12
+    assert ends.relative_width < 1e-3
+
+
+def test_single_points_of_a_trade_off_are_those_of_many() -> None:
+    run = loss(1.0, 0.01, 1000)
+    for error in (0.02, 0.9):
+        assert abs(float(run.tradeoff(error)) - float(tradeoff_of(run, np.array([error]))[0])) < 1e-9

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -42,3 +45,11 @@ def _repeated(
     laws: tuple[tuple[Any, int], ...], count: int
 ) -> tuple[tuple[Any, int], ...]:
     return tuple((law, uses * count) for law, uses in laws)
+
+
+def counted(items: Iterable[tuple[Item, int]]) -> dict[Item, int]:
+    """Equal items once, with the sums of their counts."""
+    counts: dict[Item, int] = {}
+    for item, count in items:
+        counts[item] = counts.get(item, 0) + count
+    return counts

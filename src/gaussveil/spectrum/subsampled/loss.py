@@ -6,9 +6,9 @@ Gaussian pairs may stand beside them, and laws of losses by atoms and pieces, of
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Sequence
+from functools import cached_property, partial
+from typing import Any, ClassVar
 
 import numpy as np
 from flint import ctx
@@ -16,7 +16,6 @@ from flint import ctx
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum.arguments import epsilon_array, probability_array
 from gaussveil.spectrum.constants import BALL_BITS, UNIT_ROUNDOFF
-from gaussveil.spectrum.discrete.loss import compose_pessimistic
 from gaussveil.spectrum.enclosures.enclosure import exact_terms, precision_lock
 from gaussveil.spectrum.enclosures.interval import (
     ZERO,
@@ -25,7 +24,7 @@ from gaussveil.spectrum.enclosures.interval import (
     log_down,
     stacked,
 )
-from gaussveil.spectrum.factors import Factors
+from gaussveil.spectrum.factors import Factors, counted
 from gaussveil.spectrum.laws.loss_law import law_of
 from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.spectrum.pair_composition import compose
@@ -43,15 +42,14 @@ from gaussveil.spectrum.subsampled.members import Members, draws_alone
 from gaussveil.spectrum.subsampled.nodes import accurate, nodes_for, settled
 from gaussveil.spectrum.subsampled.rigorous_ends import RigorousEnds
 from gaussveil.spectrum.subsampled.step import Step
-from gaussveil.spectrum.subsampled.stored_step import stored
+from gaussveil.spectrum.subsampled.stored_step import last_grid, stored
 from gaussveil.spectrum.subsampled.surely_drawn import surely_drawn
 from gaussveil.spectrum.subsampled.sweep import MANY, KeptNodes, epsilons, swept
+from gaussveil.spectrum.subsampled.touching import Side, few, touched
 from gaussveil.spectrum.subsampled.variation import variation
 from gaussveil.typing import Floats
 
 MOST_IN_BALLS = 200  # atoms of a law at uneven distances
-Item = TypeVar("Item")
-LAST_BINS = 2**18  # of the last grid, which answers within a second or two
 MOST_USES = 10**10  # beyond it roundings of moments count
 
 
@@ -80,7 +78,7 @@ class SubsampledLoss(PrivacyCurve):
         if gaussian is not None:
             losses.insert(0, gaussian)
         self.gaussian = compose(*losses) if losses else None
-        counts = _counted((step, n) for step, n in steps if step.sampling_rate != 1.0)
+        counts = counted((step, n) for step, n in steps if step.sampling_rate != 1.0)
         self.steps = tuple(sorted(counts.items()))
         uses = sum(counts.values())
         if uses > MOST_USES:
@@ -88,9 +86,10 @@ class SubsampledLoss(PrivacyCurve):
                 f"steps on random batches must be at most {MOST_USES} in all: roundings of so many count. "
                 f"Got {uses}; make it fewer steps of a higher rate."
             )
-        self.laws = tuple(_counted(laws).items())
+        self.laws = tuple(counted(laws).items())
         in_doubles = tuple((law_of(law), count) for law, count in self.laws)
         self._kept = KeptNodes()
+        self._unsettled = False
         self._parts = Parts(
             self.steps, Companions(Gaussians.of(self.gaussian), in_doubles)
         )
@@ -174,7 +173,8 @@ class SubsampledLoss(PrivacyCurve):
     def log_delta(self, epsilon: Any) -> Any:
         """log of delta(epsilon), its error bound included."""
         levels = epsilon_array(epsilon, np.zeros(()))
-        found = swept(self._evaluate, np.ravel(levels), self._kept)
+        evaluate = self._side.evaluate if levels.size >= MANY else self._evaluate
+        found = swept(evaluate, np.ravel(levels), self._kept)
         upper = np.minimum(found.value + found.error, 0.0)
         return np.reshape(upper, levels.shape)[()]
 
@@ -211,7 +211,8 @@ class SubsampledLoss(PrivacyCurve):
         asked = probability_array("delta", delta, np.zeros(()))
         wanted = np.ravel(asked)
         if self._by_contour:
-            found = epsilons(self._evaluate, self._private_epsilon, wanted, self._kept)
+            one = self._private_epsilon
+            found = epsilons(self._side.evaluate, one, wanted, self._kept)
         else:
             found = np.array([self._private_epsilon(float(one)) for one in wanted])
         return np.reshape(found, asked.shape)[()]
@@ -239,6 +240,13 @@ class SubsampledLoss(PrivacyCurve):
         if not worse:
             return forward
         return np.maximum(forward, backward.epsilon(delta))[()]
+
+    def tradeoff(self, type_one_error: Any) -> Any:
+        """Smallest type II error at each type I error, or a little less; of a few by slopes of delta."""
+        errors = probability_array("type_one_error", type_one_error, np.zeros(()))
+        if self._by_contour and few(errors):
+            return touched((self._side, self.reversed()._side), errors)
+        return super().tradeoff(type_one_error)
 
     def enclose(self, epsilon: Any) -> Enclosure:
         """Rigorous ends of delta(epsilon), in ball arithmetic."""
@@ -288,7 +296,7 @@ class SubsampledLoss(PrivacyCurve):
         return float(self.log_delta(epsilon)) > goal
 
     def _evaluate(
-        self, epsilon: float, nodes: Nodes | Lines | None = None
+        self, epsilon: float, nodes: Nodes | Lines | None = None, *, many: bool = False
     ) -> tuple[float, float, float, Nodes | Lines | None]:
         """log delta, its slope, its error bound, and the nodes it came from; those given serve if they are accurate."""
         if epsilon >= self.largest_loss:
@@ -300,10 +308,18 @@ class SubsampledLoss(PrivacyCurve):
                 *(answer := nodes.log_delta(epsilon)), epsilon
             ):
                 return *answer, nodes
+            if many and self._unsettled and (ends := self._ends.of_many(epsilon)):
+                return float(ends.log_upper), math.nan, 0.0, None
             value, slope, error, nodes = settled(self._parts, epsilon)
-        if math.isfinite(error):
+        self._unsettled = not math.isfinite(error)
+        if not self._unsettled:
             return value, slope, error, nodes
-        return float(self._enclose_at(epsilon).log_upper), slope, 0.0, None
+        ends = (many and self._ends.of_many(epsilon)) or self._ends.at(epsilon)
+        return float(ends.log_upper), math.nan, 0.0, None
+
+    @property
+    def _side(self) -> Side:
+        return Side(partial(self._evaluate, many=True), self.largest_loss)
 
     def _enclose_at(self, epsilon: float, goal: float | None = None) -> Enclosure:
         """Rigorous ends; a log delta that is searched for says how deep they must look."""
@@ -360,14 +376,7 @@ class SubsampledLoss(PrivacyCurve):
     @cached_property
     def _grid(self) -> PrivacyCurve:
         """A pessimistic composition, for the few places where no contour settles in doubles."""
-        items: list[Any] = [stored(step) for step, _ in self.steps]
-        counts = [count for _, count in self.steps]
-        if self.gaussian is not None:
-            items.append(self.gaussian)
-            counts.append(1)
-        items += [law for law, _ in self.laws]
-        counts += [count for _, count in self.laws]
-        return compose_pessimistic(items, counts, max_bins=LAST_BINS)
+        return last_grid(self.steps, self.gaussian, self.laws)
 
     @np.errstate(all="ignore")
     def _private_epsilon(self, delta: float) -> float:
@@ -389,11 +398,3 @@ class SubsampledLoss(PrivacyCurve):
             self._enclose_at,
         )
         return search.epsilon()
-
-
-def _counted(items: Iterable[tuple[Item, int]]) -> dict[Item, int]:
-    """Equal items once, with the sums of their counts."""
-    counts: dict[Item, int] = {}
-    for item, count in items:
-        counts[item] = counts.get(item, 0) + count
-    return counts

@@ -46,6 +46,9 @@ SURELY_ONE = Enclosure(1.0 - 2.0**-52, 1.0, -(2.0**-51), 0.0, proven=False)
 BELOW_DOUBLES = -746.0  # a log delta of which no double tells
 DEEPEST = -717.0  # one at which windows leave out so little: 33 e-foldings less
 FEWER_GRID_NODES = 2**17  # of a grid that is asked for many times
+# relative width at which that is all that is asked: for an epsilon, and for one of many deltas
+ENOUGH = 1e-8
+ENOUGH_OF_MANY = 1e-4
 # seconds of work in bands from which on the grid comes first, or is all there is
 LONG_BANDS = 2.2
 LONGEST_BANDS = 6.0
@@ -69,6 +72,15 @@ class RigorousEnds:
         self.pessimistic = pessimistic
         self.accompanied = parts.companions.present
 
+    def of_many(self, epsilon: float) -> Enclosure | None:
+        """Ends at one of many epsilons, on a grid of few nodes; None where that is wide, or there is none."""
+        if self.beside is None:
+            return None
+        ends = self._on_grid(epsilon, self.guess(epsilon), FEWER_GRID_NODES)
+        if ends.relative_width < ENOUGH_OF_MANY:
+            return ends
+        return None
+
     def at(self, epsilon: float, log_delta: float | None = None) -> Enclosure:
         """Ends at epsilon; where an epsilon is searched, many are asked for, and about `log_delta` is looked for."""
         searched = log_delta is not None
@@ -86,6 +98,8 @@ class RigorousEnds:
         def on_grid() -> Enclosure:
             return self._on_grid(epsilon, log_delta, nodes)
 
+        if searched and self.beside is not None and on_grid().relative_width < ENOUGH:
+            return on_grid()
         ends = UNKNOWN
         if self.companions is not None:
             ends = self._in_balls(self.companions, epsilon, log_delta, on_grid)
@@ -173,6 +187,11 @@ class RigorousEnds:
         log_delta, _, error, _ = settled(self.parts, epsilon)
         if math.isfinite(error):
             return log_delta
+        return self.guess(epsilon)
+
+    @np.errstate(all="ignore")
+    def guess(self, epsilon: float) -> float:
+        """log delta by Chernoff's bound, which may be some e-foldings off."""
         at = saddle(self.parts.windowed(DEEP), epsilon)
         if math.isfinite(at.peak):
             return min(at.peak + math.log1p(abs(at.centre)), 0.0) - 3.0

@@ -148,11 +148,16 @@ class GridPlan(NamedTuple):
         reach = min(
             math.sqrt(2.0 * (GRID_DIGITS + math.log(uses) - log_delta)), LAST_OUTPUT
         )
-        spans = [
-            _span(step, reach, epsilon - least_sum + lowest_loss(step))
-            for step, _ in steps
-        ]
+        most_sum = math.fsum(count * step.largest_loss for step, count in steps)
+        enough = [epsilon - least_sum + lowest_loss(step) for step, _ in steps]
+        spans = []
+        for (step, _), each in zip(steps, enough):
+            too_little = -math.inf
+            if most_sum < math.inf:
+                too_little = epsilon - most_sum + step.largest_loss
+            spans.append(_span(step, reach, too_little, each))
         sure = -math.inf < least_sum and epsilon < math.inf
+        sure = sure and all(high >= each for (_, high), each in zip(spans, enough))
         widest = max(high - low for low, high in spans)
         if max(high for _, high in spans) > LARGEST_STEP_LOSS:
             raise NumericalError(
@@ -192,8 +197,10 @@ class GridPlan(NamedTuple):
         return GridPlan(order, bottom, top, interval, spans, sure)
 
 
-def _span(step: Step, reach: float, enough: float) -> tuple[float, float]:
-    """Losses of outputs within reach; up to `enough`, where one of them decides alone, if that is known."""
+def _span(
+    step: Step, reach: float, too_little: float, enough: float
+) -> tuple[float, float]:
+    """Losses of outputs within reach, from where others may still make up for it to where one decides alone."""
     shift = 1.0 / step.noise_multiplier
     ends = np.array([-reach, reach + shift])
     low, high = step.log_density(ends)
@@ -203,6 +210,8 @@ def _span(step: Step, reach: float, enough: float) -> tuple[float, float]:
         low = -high
         high = -step.floor
     low = max(low, lowest_loss(step), -LARGEST_STEP_LOSS)
+    if too_little < high:
+        low = max(low, too_little)
     enough *= 1.0 + 1e-12
     if enough > low:
         high = min(high, enough)
