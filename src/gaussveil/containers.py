@@ -116,9 +116,15 @@ def _unmasked(name: str, value: Any) -> NDArray[Any]:
 
 
 def uncoerced(value: Any) -> NDArray[Any]:
-    """A list as numbers where all of it are numbers, else as objects, each what it is; an array or frame as it is."""
+    """A list as numbers where all of it are numbers, else as objects, each what it is; an array or frame as it is.
+
+    A series of text is objects in every library: the text "1" is not the class 1.
+    """
     if not isinstance(value, list | tuple):
-        return np.asarray(value)
+        array = np.asarray(value)
+        if array.dtype.kind == "U" and library_of(value):
+            return array.astype(object)
+        return array
     try:
         array = np.asarray(value)
     except ValueError:

@@ -18,7 +18,9 @@ import pytest
 from gaussveil.engines import open
 from gaussveil.engines.location import locate, public_name, spoken_name
 from gaussveil.errors import GaussveilError, SchemaError, SourceError
-from gaussveil.statistics import Labels, Moments, Source, as_source
+from gaussveil.mechanisms import Count, TableRelease
+from gaussveil.noise import SeededGenerator
+from gaussveil.statistics import Labels, Moments, Source, as_source, hour_of
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -92,6 +94,26 @@ def test_times_in_text_are_instants_alike(spark: Any, tmp_path: Path, form: str)
     )
     assert first == second
     assert all(homes == sorted(homes, reverse=True) and len(homes) == 3 for _, homes in first)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_session_on_another_clock_reads_the_same_hours(spark: Any, tmp_path: Path, kind: str) -> None:
+    """Wall clocks as they stand and instants in UTC, whatever time zone somebody gave their session."""
+    wall = [datetime(2024, 3, 31, k % 24, 30) for k in range(60)]
+    rows = {"home": [f"h{k}" for k in range(60)], "wall": wall, "instant": pa.array(wall, pa.timestamp("us", "UTC"))}
+    pq.write_table(pa.table(rows), tmp_path / "t.parquet")
+    lines = [f"h{k},{at},{at}Z" for k, at in enumerate(wall)]
+    (tmp_path / "t.csv").write_text("\n".join(["home,wall,instant", *lines, ""]))
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    source = open(tmp_path / f"t.{kind}", engine="spark", session=session)
+    for column in ("wall", "instant"):
+        answers = []
+        for table in (as_source(pa.table(rows)), source):
+            asked = TableRelease(unit="home", epsilon=1.0, delta=1e-5, by={"hour": hour_of(column)}, answers=[Count()])
+            asked.generator = SeededGenerator(1)
+            answers.append(asked.release(table).value)
+        assert answers[0].equals(answers[1]), column
 
 
 def test_times_of_day_in_any_unit_are_hashed_alike(tmp_path: Path) -> None:

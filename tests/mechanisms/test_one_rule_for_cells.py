@@ -92,6 +92,16 @@ def test_one_text_that_makes_an_array_of_text_drops_one_record(name: str) -> Non
     assert np.array_equal(fit(np.array([*ROWS, [0.1, 0.2]]), np.array([*LABELS, "yes"])), expected)
 
 
+@pytest.mark.parametrize("name", ["logistic", "bayesian"])
+def test_text_is_no_number_whatever_the_container(name: str) -> None:
+    """Who names the classes as text has text: a list, a series of pandas and one of polars say the same."""
+    fit = ESTIMATORS[name]
+    texts = [*map(str, LABELS)]
+    series = [made(texts) for made in CONTAINERS.values()] + [pl.Series(texts), pd.Series(texts, dtype="string")]
+    fitted_models = [fit(np.array(ROWS), labels) for labels in series]
+    assert all(np.array_equal(one, fitted_models[0]) for one in fitted_models)
+
+
 def test_a_sketch_refuses_nothing_for_a_cell() -> None:
     def sketch(X: Any) -> Any:
         return fitted(PrivateSketch, X, None, row_norm=3.0, n_components=64).sketch_

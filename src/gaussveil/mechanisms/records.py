@@ -189,8 +189,8 @@ def cells_as_numbers(values: NDArray[Any]) -> Floats:
 
 
 def as_cells(given: Any) -> Any:
-    """A list as an array in which no cell changes what others are; whatever else as it is."""
-    if isinstance(given, list | tuple):
+    """A list or series as an array in which no cell changes what others are; whatever else as it is."""
+    if isinstance(given, list | tuple) or type(given).__name__ == "Series":
         return uncoerced(given)
     return given
 
