@@ -17,7 +17,6 @@ from gaussveil_studio.answers import REFUSALS, answered, html, wants_piece
 from gaussveil_studio.context import Context, Studio, books, describing, page
 from gaussveil_studio.release_records import listed
 from gaussveil_studio.table_catalogue import ListedTable
-from gaussveil_studio.worker import LIMIT_OF_GIVEN_WORK
 
 router = APIRouter()
 MOST_CARDS = 9
@@ -191,17 +190,10 @@ def keep_form(request: Request, context: Context, table: str) -> Response:
     """Keep the form that a table was found to have: from now on every cell is read by itself, as it says."""
     found = context.catalogue.find(table)
     called = {found.address: found.name}
-    context.describer.ask(
-        "keep_form", called=called, seconds=LIMIT_OF_GIVEN_WORK, address=found.address
-    )
+    context.describer.ask("keep_form", called=called, address=found.address)
     return answered(request, "piece_columns.html", _described(context, found))
 
 
 def _described(context: Studio, table: ListedTable) -> dict[str, Any]:
     called = {table.address: table.name}
-    return context.describer.ask(
-        "describe_table",
-        called=called,
-        seconds=LIMIT_OF_GIVEN_WORK,
-        address=table.address,
-    )
+    return context.describer.ask("describe_table", called=called, address=table.address)

@@ -92,6 +92,7 @@ def svg(figure: Figure, name: str, description: str) -> str:
     """Return a figure as an SVG element for HTML: identifiers unique by name, described for screen readers."""
     buffer = io.StringIO()
     with house_style():
+        _lay_out(figure)
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     element = buffer.getvalue()
     element = element[element.index("<svg") :]
@@ -102,6 +103,14 @@ def svg(figure: Figure, name: str, description: str) -> str:
     return element.replace(
         "<svg ", f'<svg role="img" aria-label="{_attribute(description)}" ', 1
     ).strip()
+
+
+def _lay_out(figure: Figure) -> None:
+    """Place what the figure holds once; saving would draw it a second time for that."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine(None)
 
 
 def _attribute(text: str) -> str:
