@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from python_calamine import CalamineWorkbook
 
-from gaussveil_studio.offers.rounding import number_table, told
+from gaussveil_studio.offers.rounding import number_table, spoken_numbers, told
 from gaussveil_studio.spreadsheets import Sheet, workbook
 
 if TYPE_CHECKING:
@@ -60,6 +60,12 @@ def test_a_band_that_is_told_never_claims_more_than_the_one_that_was_drawn(
     else:
         assert numbers[1] <= low + 1e-9 * abs(low)
         assert numbers[2] >= high - 1e-9 * abs(high)
+
+
+def test_numbers_of_one_column_are_told_in_one_way() -> None:
+    bands = [{"of": 0, "low": [0.5, 0.0], "high": [1.5, 1.0]}]
+    assert spoken_numbers([("kw", [1.0, 0.2])], bands) == [["1.00 (0.50 to 1.50)", "0.20 (0.00 to 1.00)"]]
+    assert spoken_numbers([("kw", [1.0])], [{"of": 0, "low": [0.5], "high": [1.5]}]) == [["1.00 ± 0.50"]]
 
 
 def test_a_workbook_is_read_as_it_was_written() -> None:

@@ -30,9 +30,16 @@ def written(value: float, decimals: int) -> str:
 
 
 def told(
-    value: float | None, low: float | None = None, high: float | None = None
+    value: float | None,
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    ends: bool = False,
 ) -> str:
-    """A number with its uncertainty, which is rounded up: 0.219 ± 0.019, or 12 (9 to 17) where the ends differ."""
+    """A number with its uncertainty, which is rounded up: 0.219 ± 0.019, or 12 (9 to 17) where the ends differ.
+
+    `ends` asks for the second form in any case, as others of the same column have it.
+    """
     if value is None or not math.isfinite(value):
         return NOTHING
     if low is None or high is None or not math.isfinite(low) or not math.isfinite(high):
@@ -43,7 +50,7 @@ def told(
     if reach <= 0:
         return _alone(value)
     decimals = decimals_beside(reach)
-    if min(below, above) < (1 - ALIKE) * reach:
+    if ends or min(below, above) < (1 - ALIKE) * reach:
         return f"{written(value, decimals)} ({_outward(low, decimals, -1)} to {_outward(high, decimals, 1)})"
     return f"{written(value, decimals)} ± {_outward(reach, decimals, 1)}"
 
@@ -64,7 +71,10 @@ def spoken_numbers(
         )
         lows = ends.get("low", [None] * len(values))
         highs = ends.get("high", [None] * len(values))
-        found.append([told(*each) for each in zip(values, lows, highs)])
+        texts = [told(*each) for each in zip(values, lows, highs)]
+        if any(" to " in text for text in texts):
+            texts = [told(*each, ends=True) for each in zip(values, lows, highs)]
+        found.append(texts)
     return found
 
 

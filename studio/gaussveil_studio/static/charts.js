@@ -93,7 +93,7 @@
     const left = 14 + 7.2 * Math.max(...yTicks.map((v) => number(v).length)), right = width - 14, top = 26;
     const longest = Math.min(MOST_SIGNS, Math.max(1, ...labels.map((words) => words.length)));
     const each = (right - left) / known.x.length;
-    const turned = !numeric && each < 7 * longest + 5 && each >= NARROWEST; // too wide to stand beside each other: every one is turned
+    const turned = !numeric && longest > 2 && each < 7 * longest + 5 && each >= NARROWEST; // too wide to stand beside each other: every one is turned; of hours some are left out
     const bottom = height - (turned ? 30 + 6.2 * longest : 42);
     const y = scale(low, high, bottom, top, known.log_y);
     const [first, last] = known.x_range || [Math.min(...(numeric ? along : [0])), Math.max(...(numeric ? along : [1]), moments ? Date.now() : -Infinity)];
@@ -116,7 +116,7 @@
         svg.append(make("text", { class: "tick", x: across(value), y: bottom + 17, "text-anchor": "middle" }, number(value)));
       }
     } else {
-      const fits = turned ? 1 : Math.max(1, Math.ceil((7 * longest + 5) / slot));
+      const fits = Math.max(1, Math.ceil((turned ? 12 : 7 * longest + 5) / slot)); // turned words need a line's height each
       labels.forEach((words, index) => {
         if (index % fits !== 0) return;
         const half = Math.min(3.6 * Math.min(words.length, MOST_SIGNS), (right - left) / 2), short = words.length > MOST_SIGNS ? `${words.slice(0, MOST_SIGNS - 1)}…` : words;
