@@ -217,6 +217,11 @@ SAID: tuple[tuple[str, str, str], ...] = (
     ),
     (r"^--(data|host|name)\b.*", GENERAL, ""),
     (
+        r"^the account (.+?) is kept for neighbours where .*",
+        r"the account \1 is kept for releases that hide something else: choose another account, or open one",
+        "account",
+    ),
+    (
         r"^there is no ledger .*",
         "there are no accounts yet: open one on the page Accounts",
         "account",

@@ -135,6 +135,12 @@ def test_an_account_is_too_poor_only_where_money_is_the_reason(studio: Running, 
         page = studio.client.post("/api/preview", json=asked, headers=PIECE).text
         assert ("cannot pay for this" in page) == (account == name)
     assert list(said.values()) == ["money", "people", "people", "people"]
+    # A forecast hides which home it is; that an account is kept for whole patients is told before it is designed.
+    forecast, table = GOOD["forecast"][1], GOOD["forecast"][0]
+    asked = {"order": {"mechanism": "forecast", **forecast}, "table": f"{tables}{table}", "account": f"other {name}"}
+    told = studio.client.post("/api/preview", json=asked).json()
+    assert told["budget"]["why"] == "people"
+    assert told["digest"] is None
     # The same people under another column's name pay from the account that is kept for them.
     fits = {"order": {**order, "people": f"homes of {name}"}, "table": f"{tables}long.csv", "account": f"people {name}"}
     shown = studio.client.post("/api/preview", json=fits).json()

@@ -142,6 +142,9 @@ def before_and_after(
         "reason": "what it costs is known once the noise is designed; the account is asked before anything is drawn",
     }
     if plan.charge is None or plan.adjacency is None:
+        if plan.adjacency is not None and _hides_something_else(now, plan.adjacency):
+            why = _other_people(now, plan, people)
+            answer |= {"allowed": False, "why": "people", "reason": why}
         return answer
     try:
         book.check_affordable(account, plan.charge, plan.adjacency, people)
@@ -171,6 +174,14 @@ def before_and_after(
         "allowed": True,
         "reason": _from_then_on(after, more, order["epsilon"]),
     }
+
+
+def _hides_something_else(now: Statement, adjacency: Adjacency) -> bool:
+    """Whether an account is kept for neighbours of another kind; for all of somebody's data, or by what it paid."""
+    if now.terms.people:
+        return adjacency.kind not in PERSONAL
+    kept = now.terms.adjacency
+    return kept is not None and kept.kind != adjacency.kind
 
 
 def _from_then_on(after: Statement, more: int | None, epsilon: float) -> str:
@@ -285,9 +296,9 @@ def largest_epsilon(
     high = LARGEST_TRIED
     delta = order["delta"]
     people = order.get("people") or ""
-    adjacency = (
-        plan.adjacency or book.terms(account).adjacency or Adjacency.add_remove()
-    )
+    adjacency = book.terms(account).adjacency or Adjacency.add_remove()
+    if plan.charge is not None and plan.adjacency is not None:
+        adjacency = plan.adjacency
     for _ in range(8):
         middle = math.sqrt(low * high)
         try:

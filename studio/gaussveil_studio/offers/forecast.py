@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gaussveil.accounting import Account
+from gaussveil.accounting import Account, Adjacency
 from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.mechanisms import PrivateForecast, PrivateForecaster
 from gaussveil.noise import SeededGenerator
@@ -180,6 +180,8 @@ class ForecastOffer(Offer):
                 rehearsed.release("home00002").value,
             ),
             seconds=self.seconds(),
+            # which homes are in its cluster follows from the readings; that it is about labels does not
+            adjacency=Adjacency.label_graph([("one", "another")], "household"),
         )
 
     def seconds(self) -> float:
