@@ -54,41 +54,17 @@ def calibrate(
     >>> round(noise, 3)
     0.902
     """
-    if (epsilon is None) != (delta is None) or (true_positive_rate is None) != (
-        at is None
-    ):
-        raise ParameterError(
-            "promises must be complete: epsilon with delta, or true_positive_rate with at."
-        )
-    if (
-        sum(value is not None for value in (epsilon, true_positive_rate, advantage))
-        != 1
-    ):
+    for together in ((epsilon, delta), (true_positive_rate, at)):
+        if _left_open(*together) == 1:
+            raise ParameterError(
+                "promises must be complete: epsilon with delta, or true_positive_rate with at."
+            )
+    if _left_open(epsilon, true_positive_rate, advantage) != 2:
         raise ParameterError(
             "promises must be one of: epsilon and delta, true_positive_rate and at, advantage."
         )
-    if not isinstance(mechanism, NoiseDesign):
-        refuse(
-            "mechanism",
-            "a DPSGD, a Gaussian, an Allocation or a MatrixMechanism",
-            mechanism,
-        )
-    if mechanism.noise_multiplier is not None:
-        refuse(
-            "noise_multiplier",
-            "left out of a mechanism that is calibrated, which finds it",
-            mechanism.noise_multiplier,
-        )
-    if steps is None and mechanism.is_one_of_many:
-        refuse(
-            "steps",
-            f"given: a {type(mechanism).__name__} is one step, and noise depends on how many there are",
-            steps,
-        )
-    if steps is None:
-        uses = 1
-    else:
-        uses = whole("steps", steps, "[1, 9007199254740992]")
+    _check_open(mechanism)
+    uses = _uses(mechanism, steps)
 
     def with_noise(noise: float) -> Accountant:
         return Accountant(relation).add(mechanism.with_noise(noise), uses)
@@ -115,6 +91,40 @@ def calibrate(
         )
     most = real("advantage", advantage, "(0, 1)")
     return _least_noise(lambda noise: with_noise(noise).delta(0.0) - most)
+
+
+def _left_open(*values: float | None) -> int:
+    """How many of the values are not given."""
+    return sum(value is None for value in values)
+
+
+def _check_open(mechanism: NoiseDesign) -> None:
+    """Refuse what has no noise to be found."""
+    if not isinstance(mechanism, NoiseDesign):
+        refuse(
+            "mechanism",
+            "a DPSGD, a Gaussian, an Allocation or a MatrixMechanism",
+            mechanism,
+        )
+    if mechanism.noise_multiplier is not None:
+        refuse(
+            "noise_multiplier",
+            "left out of a mechanism that is calibrated, which finds it",
+            mechanism.noise_multiplier,
+        )
+
+
+def _uses(mechanism: NoiseDesign, steps: int | None) -> int:
+    """How often a mechanism is used: once unless it is said, which must be said of a step."""
+    if steps is not None:
+        return whole("steps", steps, "[1, 9007199254740992]")
+    if mechanism.is_one_of_many:
+        refuse(
+            "steps",
+            f"given: a {type(mechanism).__name__} is one step, and noise depends on how many there are",
+            steps,
+        )
+    return 1
 
 
 noise_for = calibrate  # of a single Gaussian release, unless another mechanism is given

@@ -100,12 +100,7 @@ class GaussianNoise:
         the covariance asked for differs from label to label, so it is not a post-processing they have in common.
         """
         noises = [_checked_noise(covariance) for covariance in covariances]
-        if {noise.ndim for noise in noises} != {2} or len(
-            {noise.shape for noise in noises}
-        ) != 1:
-            raise ShapeError(
-                "covariances must be a nonempty list of square matrices of one size."
-            )
+        _require_one_size(noises)
         members = [cls.__new__(cls) for _ in noises]
         for member, noise in zip(members, noises):
             member._set_shape(noise, None, None)
@@ -241,6 +236,15 @@ def _checked_noise(covariance_or_scale: Any) -> Floats:
             f"covariance must be symmetric; entries differ by {asymmetry:.3g}. Pass (N + N.T) / 2."
         )
     return noise
+
+
+def _require_one_size(covariances: Sequence[Floats]) -> None:
+    """Refuse covariances that are not square matrices of one size."""
+    shapes = {covariance.shape for covariance in covariances}
+    if len(shapes) != 1 or len(shapes.pop()) != 2:
+        raise ShapeError(
+            "covariances must be a nonempty list of square matrices of one size."
+        )
 
 
 def _smallest_sd(noise: Floats) -> float:

@@ -108,13 +108,18 @@ def _read_npz(path: Path) -> Mapping[str, object]:
         ) from None
 
 
-def _read_csv(path: Path) -> Mapping[str, object]:
+def _csv_rows(path: Path) -> list[list[str]]:
+    """The cells of a CSV file's rows; empty rows are left out."""
     try:
         with path.open(encoding="utf-8", newline="") as stream:
             cells = [[cell.strip() for cell in row] for row in csv.reader(stream)]
-            rows = list(filter(any, cells))
     except (UnicodeDecodeError, csv.Error) as error:
         raise FormatError(f"{path}: not a CSV table ({error})") from None
+    return list(filter(any, cells))
+
+
+def _read_csv(path: Path) -> Mapping[str, object]:
+    rows = _csv_rows(path)
     header = rows[0] if rows else []
     body = rows[1:]
     if header == list(REDUCED):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -58,27 +59,42 @@ def _draw_column(axes: Axes, column: Column, private: pa.Array, rows: pa.Array) 
     axes.set_title(column.name)
     axes.set_yticks([])
     if column.is_category:
-        values = list(column.values or ())[:MOST_VALUES]
-        shares = [
-            np.array([one.to_pylist().count(value) for value in values])
-            / max(len(one), 1)
-            for one in (private, rows)
-        ]
-        places = np.arange(len(values))
-        axes.bar(places, shares[0], color=SERIES[0], alpha=0.35, label="private")
-        axes.plot(places, shares[1], "o", color=INK, markersize=4, label="synthetic")
-        axes.set_xticks(
-            places, [str(value)[:8] for value in values], rotation=45, ha="right"
-        )
+        _draw_shares(axes, column, private, rows)
+    else:
+        _draw_densities(axes, column, private, rows)
+
+
+def _draw_shares(axes: Axes, column: Column, private: pa.Array, rows: pa.Array) -> None:
+    """Each value's share of the cells, private and synthetic."""
+    values = list(column.values or ())[:MOST_VALUES]
+    shares = [_value_shares(cells, values) for cells in (private, rows)]
+    places = np.arange(len(values))
+    axes.bar(places, shares[0], color=SERIES[0], alpha=0.35, label="private")
+    axes.plot(places, shares[1], "o", color=INK, markersize=4, label="synthetic")
+    axes.set_xticks(
+        places, [str(value)[:8] for value in values], rotation=45, ha="right"
+    )
+
+
+def _value_shares(cells: pa.Array, values: list[Any]) -> Floats:
+    listed = cells.to_pylist()
+    counts = np.array([listed.count(value) for value in values])
+    return np.asarray(counts / max(len(listed), 1))
+
+
+def _draw_densities(
+    axes: Axes, column: Column, private: pa.Array, rows: pa.Array
+) -> None:
+    """Histograms of the numbers, private and synthetic, over the middle 99 percent of both."""
+    columns = [column.numbers(cells) for cells in (private, rows)]
+    numbers = [values[~np.isnan(values)] for values in columns]
+    if not min(map(len, numbers)):
         return
-    numbers = [column.numbers(one) for one in (private, rows)]
-    known = [one[~np.isnan(one)] for one in numbers]
-    if not min(map(len, known)):
-        return
-    low, high = np.quantile(np.concatenate(known), [0.005, 0.995])
+    low, high = np.quantile(np.concatenate(numbers), [0.005, 0.995])
     edges = np.linspace(low, max(high, np.nextafter(low, np.inf)), BINS + 1)
     heights = [
-        np.histogram(np.clip(one, low, high), edges)[0] / len(one) for one in known
+        np.histogram(np.clip(values, low, high), edges)[0] / len(values)
+        for values in numbers
     ]
     axes.stairs(
         heights[0], edges, color=SERIES[0], alpha=0.35, fill=True, label="private"

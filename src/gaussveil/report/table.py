@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gaussveil.accounting import Certificate
@@ -13,6 +14,7 @@ from gaussveil.figure_style import SERIES, drawing
 from gaussveil.report.certificate import certificate_report
 from gaussveil.report.figures import svg
 from gaussveil.report.html import Report, Section, Table
+from gaussveil.typing import Floats
 
 MOST_PICTURES = 12
 MOST_ROWS = 200
@@ -73,6 +75,28 @@ def _groups(answers: Any, keys: list[str]) -> tuple[Any, list[tuple[str, ...]]]:
     return rows, [tuple(str(row[key]) for key in keys) for row in named]
 
 
+def _numbers(rows: Any, name: str) -> Floats:
+    return np.asarray(rows.column(name), dtype=float)
+
+
+def _draw_band(
+    axes: Axes, place: Floats, ends: list[Floats], style: dict[str, str]
+) -> None:
+    """A line of values with the band around it."""
+    value, low, high = ends
+    axes.fill_between(place, low, high, color=style["color"], alpha=0.18, linewidth=0)
+    axes.plot(place, value, **style)
+
+
+def _draw_bars(
+    axes: Axes, place: Floats, ends: list[Floats], style: dict[str, str]
+) -> None:
+    """Points of values, each with a bar from its low end to its high one."""
+    value, low, high = ends
+    errors = [np.maximum(value - low, 0.0), np.maximum(high - value, 0.0)]
+    axes.errorbar(place, value, errors, fmt="o", capsize=4, **style)
+
+
 def answer_figure(
     answers: Any, keys: list[str], name: str, title: str | None = None
 ) -> Figure:
@@ -81,10 +105,7 @@ def answer_figure(
     Where there are several keys and few values of all but the first, these have a line each.
     """
     shown_rows, groups = _groups(answers, keys)
-    ends = [
-        np.asarray(shown_rows.column(name + end), dtype=float)
-        for end in ("", "_low", "_high")
-    ]
+    ends = [_numbers(shown_rows, name + end) for end in ("", "_low", "_high")]
     series = [group[1:] for group in groups]
     if len(set(series)) > len(SERIES):
         series = [()] * len(groups)
@@ -92,18 +113,11 @@ def answer_figure(
     labels = list(dict.fromkeys(group[0] for group in groups))
     place = np.array([labels.index(group[0]) for group in groups])
     with drawing(7.2, 3.2) as (figure, axes):
-        for color, one in zip(SERIES, dict.fromkeys(series)):
-            chosen = [k for k, other in enumerate(series) if other == one]
-            value, low, high = (end[chosen] for end in ends)
-            style = {"color": color, "label": ", ".join(one)}
-            if len(labels) > 8:
-                axes.fill_between(
-                    place[chosen], low, high, color=color, alpha=0.18, linewidth=0
-                )
-                axes.plot(place[chosen], value, **style)
-            else:
-                errors = [np.maximum(value - low, 0.0), np.maximum(high - value, 0.0)]
-                axes.errorbar(place[chosen], value, errors, fmt="o", capsize=4, **style)
+        for color, line in zip(SERIES, dict.fromkeys(series)):
+            chosen = [k for k, other in enumerate(series) if other == line]
+            style = {"color": color, "label": ", ".join(line)}
+            draw = _draw_band if len(labels) > 8 else _draw_bars
+            draw(axes, place[chosen], [end[chosen] for end in ends], style)
         shown = np.arange(len(labels))[:: max(len(labels) // 12, 1)]
         axes.set_xticks(shown, [labels[k] for k in shown])
         axes.set_xlabel(keys[0] if any(series) else ", ".join(keys))

@@ -20,23 +20,37 @@ def float_array(name: str, value: Any, like: Array | None = None) -> Array:
     if recognised and (like is None or type(like) is np.ndarray):  # as nearly always
         return np.asarray(value)
     if is_array_api_obj(value) and not isinstance(value, np.ndarray | np.generic):
-        if like is None:
-            xp = array_namespace(value)
-        else:
-            xp = array_namespace(value, like)
-        if "sparse" in str(getattr(value, "layout", "")):
-            raise InputError(
-                f"'{name}' must be dense. Got a sparse tensor; pass its to_dense()."
-            )
-        if getattr(value, "requires_grad", False):
-            raise InputError(
-                f"'{name}' must carry no gradient. Got a tensor that requires one; pass its detach()."
-            )
-        if not xp.isdtype(value.dtype, ("real floating", "integral")):
-            raise InputError(
-                f"'{name}' must be an array of real numbers. Got dtype {value.dtype}."
-            )
-        return xp.astype(value, xp.float64, copy=False)
+        return _in_its_namespace(name, value, like)
+    array = _in_numpy(name, value)
+    if like is None or isinstance(like, np.ndarray):
+        return array
+    xp = array_namespace(like)
+    return xp.asarray(array, dtype=xp.float64, device=like.device)
+
+
+def _in_its_namespace(name: str, value: Any, like: Array | None) -> Array:
+    """An array of another library as float64, where it is."""
+    if like is None:
+        xp = array_namespace(value)
+    else:
+        xp = array_namespace(value, like)
+    if "sparse" in str(getattr(value, "layout", "")):
+        raise InputError(
+            f"'{name}' must be dense. Got a sparse tensor; pass its to_dense()."
+        )
+    if getattr(value, "requires_grad", False):
+        raise InputError(
+            f"'{name}' must carry no gradient. Got a tensor that requires one; pass its detach()."
+        )
+    if not xp.isdtype(value.dtype, ("real floating", "integral")):
+        raise InputError(
+            f"'{name}' must be an array of real numbers. Got dtype {value.dtype}."
+        )
+    return xp.astype(value, xp.float64, copy=False)
+
+
+def _in_numpy(name: str, value: Any) -> Array:
+    """Numbers, lists and arrays of NumPy as float64."""
     if isinstance(
         value, np.ma.MaskedArray
     ):  # NumPy would drop the mask and take what lies under it
@@ -51,11 +65,7 @@ def float_array(name: str, value: Any, like: Array | None = None) -> Array:
         raise InputError(
             f"'{name}' must be an array of real numbers. Got {type(value).__name__} that is not one."
         )
-    array = array.astype(np.float64, copy=False)
-    if like is None or isinstance(like, np.ndarray):
-        return array
-    xp = array_namespace(like)
-    return xp.asarray(array, dtype=xp.float64, device=like.device)
+    return array.astype(np.float64, copy=False)
 
 
 def require_finite(name: str, array: Array) -> None:

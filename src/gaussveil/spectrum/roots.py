@@ -44,55 +44,80 @@ def private_end(
     value is in [-tolerance, 0], where the interval is narrower than `rtol` of its end, or where the evaluations end.
     Nothing outside [low, high] is ever looked at.
     """
-    bottom = low
-    seen_low = False
+    bracket = _Bracket(low, high)
     if guess == guess:
         place = min(max(guess, low), high)
     else:
         place = low
     last = math.nan
     at_last = math.nan
-    halved = 0
-    width = math.inf
     for _ in range(evaluations):
         value, proposal = look(place)
-        if value <= 0.0:
-            high = place
-            if -value <= tolerance or place <= bottom:
-                return high
-        else:
-            low = place
-            seen_low = True
-        if high < math.inf and high - low <= rtol * abs(high):
-            if seen_low:
-                return high
+        bracket.take(place, value)
+        if value <= 0.0 and (-value <= tolerance or place <= low):
+            return place
+        if bracket.is_narrow(rtol):
+            if bracket.seen_low:
+                return bracket.high
             # the lower end itself is left to be looked at
             at_last = value
             last = place
-            place = low
+            place = bracket.low
             continue
         if math.isnan(proposal) and value != at_last:
             proposal = place - value * (place - last) / (value - at_last)
             proposal += (0.25 * rtol) * abs(proposal)  # to the private side
-        if high - low <= 0.5 * width:
-            halved = 0
-        else:
-            halved = halved + 1
-        if not halved:
-            width = high - low
-        if proposal <= bottom and not seen_low and halved < LAGGING:
-            proposal = bottom
-        elif not low < proposal < high or halved >= LAGGING:
-            proposal = _between(low, high)
-            halved = 0
         last = place
         at_last = value
-        place = proposal
-    if high == math.inf:
-        raise NumericalError(
-            f"no place that keeps the promise was found within {evaluations} evaluations"
-        )
-    return high
+        place = bracket.next_place(proposal)
+    return bracket.end(evaluations)
+
+
+class _Bracket:
+    """The interval that holds the root of a falling function, and for how many looks it has not halved."""
+
+    def __init__(self, low: float, high: float) -> None:
+        self.bottom = low
+        self.low = low
+        self.high = high
+        self.seen_low = False
+        self._width = math.inf
+        self._lagging = 0
+
+    def take(self, place: float, value: float) -> None:
+        """Narrow the interval by the value that was seen at a place."""
+        if value <= 0.0:
+            self.high = place
+        else:
+            self.low = place
+            self.seen_low = True
+
+    def is_narrow(self, rtol: float) -> bool:
+        """Whether the interval is narrower than `rtol` of its end."""
+        return self.high < math.inf and self.high - self.low <= rtol * abs(self.high)
+
+    def next_place(self, proposal: float) -> float:
+        """Where to look next: as proposed, or between the ends if that is outside or the interval lags."""
+        if self.high - self.low <= 0.5 * self._width:
+            self._lagging = 0
+            self._width = self.high - self.low
+        else:
+            self._lagging += 1
+        lags = self._lagging >= LAGGING
+        if proposal <= self.bottom and not self.seen_low and not lags:
+            return self.bottom
+        if lags or not self.low < proposal < self.high:
+            self._lagging = 0
+            return _between(self.low, self.high)
+        return proposal
+
+    def end(self, evaluations: int) -> float:
+        """The place that keeps the promise, after all looks."""
+        if self.high == math.inf:
+            raise NumericalError(
+                f"no place that keeps the promise was found within {evaluations} evaluations"
+            )
+        return self.high
 
 
 def _between(low: float, high: float) -> float:
@@ -117,113 +142,164 @@ def brent(
     rtol: float = 4 * sys.float_info.epsilon,
 ) -> float:
     """Where a continuous function that changes its sign between `low` and `high` is 0."""
-    before = low
-    now = high
-    other = 0.0
-    at_before = function(low)
-    at_now = function(high)
-    at_other = 0.0
-    last = step = 0.0
-    if at_before == 0.0:
-        return before
-    if at_now == 0.0:
-        return now
-    if (at_before < 0.0) == (at_now < 0.0):
+    before = _Point(low, function(low))
+    now = _Point(high, function(high))
+    other = _Point(0.0, 0.0)
+    last = 0.0
+    step = 0.0
+    if before.value == 0.0:
+        return before.place
+    if now.value == 0.0:
+        return now.place
+    if not _opposite(before, now):
         raise NumericalError(
             "a root was sought where the function does not change its sign"
         )
     for _ in range(STEPS):
-        if at_before != 0.0 and at_now != 0.0 and (at_before < 0.0) != (at_now < 0.0):
+        if _opposite(before, now):
             other = before
-            at_other = at_before
-            last = now - before
-            step = now - before
-        if abs(at_other) < abs(at_now):
+            last = now.place - before.place
+            step = last
+        if abs(other.value) < abs(now.value):
             before, now, other = now, other, now
-            at_before, at_now, at_other = at_now, at_other, at_now
-        near = (xtol + rtol * abs(now)) / 2
-        half = (other - now) / 2
-        if at_now == 0.0 or abs(half) < near:
-            return now
-        if abs(last) > near and abs(at_now) < abs(at_before):
-            if before == other:  # by a line
-                interpolated = -at_now * (now - before) / (at_now - at_before)
-            else:  # by a parabola
-                slope_here = (at_before - at_now) / (before - now)
-                slope_there = (at_other - at_now) / (other - now)
-                interpolated = (
-                    -at_now
-                    * (at_other * slope_there - at_before * slope_here)
-                    / (slope_there * slope_here * (at_other - at_before))
-                )
-            last, step = (
-                (step, interpolated)
-                if 2 * abs(interpolated) < min(abs(last), 3 * abs(half) - near)
-                else (half, half)
-            )
+        near = (xtol + rtol * abs(now.place)) / 2
+        half = (other.place - now.place) / 2
+        if now.value == 0.0 or abs(half) < near:
+            return now.place
+        if abs(last) > near and abs(now.value) < abs(before.value):
+            interpolated = _interpolated(before, now, other)
+            if 2 * abs(interpolated) < min(abs(last), 3 * abs(half) - near):
+                last = step
+                step = interpolated
+            else:
+                last = half
+                step = half
         else:
-            last = step = half
+            last = half
+            step = half
         before = now
-        at_before = at_now
-        now += step if abs(step) > near else (near if half > 0 else -near)
-        at_now = function(now)
+        now = _looked_at(function, now.place, step, near, half)
     raise NumericalError(f"no root was found within {STEPS} steps")
+
+
+class _Point(NamedTuple):
+    """A place, and the value that a function has there."""
+
+    place: float
+    value: float
+
+
+def _opposite(one_end: _Point, other_end: _Point) -> bool:
+    """Whether two values have different signs, neither being 0."""
+    if one_end.value == 0.0 or other_end.value == 0.0:
+        return False
+    return (one_end.value < 0.0) != (other_end.value < 0.0)
+
+
+def _interpolated(before: _Point, now: _Point, other: _Point) -> float:
+    """The step from `now` to where a line through two points, or an inverse parabola through three, is 0."""
+    if before.place == other.place:  # by a line
+        return -now.value * (now.place - before.place) / (now.value - before.value)
+    slope_here = (before.value - now.value) / (before.place - now.place)
+    slope_there = (other.value - now.value) / (other.place - now.place)
+    return (
+        -now.value
+        * (other.value * slope_there - before.value * slope_here)
+        / (slope_there * slope_here * (other.value - before.value))
+    )
+
+
+def _looked_at(
+    function: Callable[[float], float],
+    place: float,
+    step: float,
+    near: float,
+    half: float,
+) -> _Point:
+    """The function one step further, which is at least `near`, towards the middle if it has no direction."""
+    if not abs(step) > near:
+        step = math.copysign(near, half)
+    place += step
+    return _Point(place, function(place))
 
 
 def lowest(
     function: Callable[[float], float], low: float, high: float, *, xtol: float = 1e-5
 ) -> float:
     """Where a function of one valley between `low` and `high` is smallest, by golden sections and parabolas."""
-    best = second = third = low + GOLDEN * (high - low)
-    at_best = at_second = at_third = function(best)
-    step = last = 0.0
+    place = low + GOLDEN * (high - low)
+    best = _Point(place, function(place))
+    second = best
+    third = best
+    step = 0.0
+    last = 0.0
     for _ in range(5 * STEPS):
         middle = 0.5 * (low + high)
-        near = ROUGH * abs(best) + xtol / 3.0
-        if abs(best - middle) <= 2.0 * near - 0.5 * (high - low):
+        near = ROUGH * abs(best.place) + xtol / 3.0
+        if abs(best.place - middle) <= 2.0 * near - 0.5 * (high - low):
             break
-        golden = True
+        vertex = math.nan
         if abs(last) > near:
-            one = (best - second) * (at_best - at_third)
-            two = (best - third) * (at_best - at_second)
-            rise = (best - third) * two - (best - second) * one
-            run = 2.0 * (two - one)
-            if run > 0.0:
-                rise = -rise
-            run = abs(run)
-            before = last
+            vertex = _to_vertex(best, second, third, low, high, last)
+        if vertex == vertex:
             last = step
-            if abs(rise) < abs(0.5 * run * before) and run * (
-                low - best
-            ) < rise < run * (high - best):
-                golden = False
-                step = rise / run
-                if best + step - low < 2.0 * near or high - (best + step) < 2.0 * near:
-                    if middle >= best:
-                        step = near
-                    else:
-                        step = -near
-        if golden:
-            last = (low if best >= middle else high) - best
+            step = _away_from_ends(vertex, best.place, low, high, near)
+        else:
+            last = (low if best.place >= middle else high) - best.place
             step = GOLDEN * last
-        tried = best + math.copysign(max(abs(step), near), step if step else 1.0)
-        at_tried = function(tried)
-        if at_tried <= at_best:
-            low, high = (best, high) if tried >= best else (low, best)
+        place = best.place + math.copysign(max(abs(step), near), step or 1.0)
+        tried = _Point(place, function(place))
+        if tried.value <= best.value:
+            worse = best
             third = second
             second = best
             best = tried
-            at_third = at_second
-            at_second = at_best
-            at_best = at_tried
-            continue
-        low, high = (tried, high) if tried < best else (low, tried)
-        if at_tried <= at_second or second == best:
-            third = second
-            second = tried
-            at_third = at_second
-            at_second = at_tried
-        elif at_tried <= at_third or third in (best, second):
-            third = tried
-            at_third = at_tried
-    return best
+        else:
+            worse = tried
+            second, third = _runners_up(best, second, third, tried)
+        if worse.place <= best.place:
+            low = worse.place
+        else:
+            high = worse.place
+    return best.place
+
+
+def _to_vertex(
+    best: _Point, second: _Point, third: _Point, low: float, high: float, reach: float
+) -> float:
+    """The step to the vertex of the parabola through three points; NaN where it leads too far, or outside."""
+    to_second = (best.place - second.place) * (best.value - third.value)
+    to_third = (best.place - third.place) * (best.value - second.value)
+    rise = (best.place - third.place) * to_third
+    rise -= (best.place - second.place) * to_second
+    run = 2.0 * (to_third - to_second)
+    if run > 0.0:
+        rise = -rise
+    run = abs(run)
+    inside = run * (low - best.place) < rise < run * (high - best.place)
+    if inside and abs(rise) < abs(0.5 * run * reach):
+        return rise / run
+    return math.nan
+
+
+def _away_from_ends(
+    step: float, place: float, low: float, high: float, near: float
+) -> float:
+    """A step, or a small one towards the middle where it would end too close to an end."""
+    tried = place + step
+    if tried - low >= 2.0 * near and high - tried >= 2.0 * near:
+        return step
+    if 0.5 * (low + high) >= place:
+        return near
+    return -near
+
+
+def _runners_up(
+    best: _Point, second: _Point, third: _Point, tried: _Point
+) -> tuple[_Point, _Point]:
+    """The second and third best places, after one that is worse than the best."""
+    if tried.value <= second.value or second.place == best.place:
+        return tried, second
+    if tried.value <= third.value or third.place in (best.place, second.place):
+        return second, tried
+    return second, third

@@ -113,27 +113,50 @@ def fill(
         else:
             where = f"column '{names[home]}'"
         if gaps == "refuse":
-            rule = "choose a rule with gaps (--gaps)"
+            remedy = "choose a rule with gaps (--gaps)"
         else:
-            rule = f"the run is longer than max_gap={max_gap}"
+            remedy = f"the run is longer than max_gap={max_gap}"
         raise SchemaError(
-            f"{where}, time number {column}: reading missing ({int(reported.sum())} in all); {rule}"
+            f"{where}, time number {column}: reading missing ({int(reported.sum())} in all); {remedy}"
         )
     filled = grid.copy()
     for home in np.flatnonzero(missing.any(axis=1)):
-        gap = missing[home]
-        known = ~missing[home]
-        if not known.any():
+        if missing[home].all():
             raise SchemaError(f"household number {home} has no reading at all")
-        filled[home, gap] = np.interp(columns[gap], columns[known], grid[home, known])
-        rule = gap & ~lost
+        filled[home] = _interpolated(grid[home])
+        ruled = missing[home] & ~lost
         if gaps == "hold":
-            last = np.searchsorted(columns[known], columns[rule], side="right") - 1
-            filled[home, rule] = grid[home, known][np.maximum(last, 0)]
+            filled[home, ruled] = _held(grid[home], columns[ruled])
         elif gaps == "week":
             for shift in (week, -week):  # the week before wins: it is written last
-                source = columns[rule] + shift
-                usable = (source >= 0) & (source < columns.size)
-                usable[usable] = known[source[usable]]
-                filled[home, columns[rule][usable]] = grid[home, source[usable]]
+                places, values = _moved(grid[home], columns[ruled], shift)
+                filled[home, places] = values
     return filled
+
+
+def _interpolated(readings: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A household's readings, those that are missing on straight lines between their neighbours."""
+    columns = np.arange(readings.size)
+    gap = np.isnan(readings)
+    filled = readings.copy()
+    filled[gap] = np.interp(columns[gap], columns[~gap], readings[~gap])
+    return filled
+
+
+def _held(
+    readings: NDArray[np.float64], places: NDArray[np.int_]
+) -> NDArray[np.float64]:
+    """The last reading before each place, or the first of all."""
+    present = np.flatnonzero(~np.isnan(readings))
+    last = np.searchsorted(present, places, side="right") - 1
+    return np.asarray(readings[present][np.maximum(last, 0)])
+
+
+def _moved(
+    readings: NDArray[np.float64], places: NDArray[np.int_], shift: int
+) -> tuple[NDArray[np.int_], NDArray[np.float64]]:
+    """The readings `shift` steps away from places, with the places that have one."""
+    source = places + shift
+    usable = (source >= 0) & (source < readings.size)
+    usable[usable] = ~np.isnan(readings[source[usable]])
+    return places[usable], readings[source[usable]]

@@ -43,6 +43,8 @@ _MONDAY = np.datetime64("1970-01-05T00:00", "m")
 
 Zeros = Literal["keep", "missing", "refuse"]
 Unit = Literal["kW", "W", "kWh", "Wh"]
+Cells = tuple[tuple[str, ...], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
+"""Names of households; of each cell the household, the row, the value, and the column that a message names."""
 FORMER_NAMES = {
     "household_column": "it is called household now",
     "time_column": "it is called time now",
@@ -189,6 +191,29 @@ class Readings:
         )
 
 
+def _as_long(columns: Columns, household: str, power: str) -> Cells:
+    """A row per reading: names, whose readings they are, their rows and values, and how a message calls them."""
+    if household not in columns:
+        raise SchemaError(
+            f"a long table needs the column '{household}'; found {sorted(columns)[:8]}"
+        )
+    names, homes = to_categories(columns, household)
+    values = to_float(columns, power)
+    rows = np.arange(values.size)
+    return names, homes, rows, values, np.full(values.size, power, dtype=object)
+
+
+def _step(step_minutes: int | None, minutes: NDArray[np.int64], time: str) -> int:
+    """The step of the grid in minutes, inferred where it is not given; it must divide a day."""
+    if step_minutes is None:
+        step_minutes = infer_step(minutes, time)
+    if step_minutes < 1 or MINUTES_PER_DAY % step_minutes:
+        raise SchemaError(
+            f"column '{time}': the step of {step_minutes} minutes does not divide a day; give step_minutes"
+        )
+    return step_minutes
+
+
 @checks.former(**FORMER_NAMES)
 def read_readings(
     table: Any,
@@ -229,27 +254,17 @@ def read_readings(
     columns = columns_of(table)
     notes = form_notes(table)
     time_zone = time_zone or notes.time_zone
-    is_long = layout == "long" or (layout == "auto" and household in columns)
     minutes, aware = to_minutes(columns, time)
-    if not is_long:
-        names, homes, rows, values, labels = _melt(columns, time)
+    if layout == "long" or (layout == "auto" and household in columns):
+        names, homes, rows, values, labels = _as_long(columns, household, power)
+        named = power
     else:
-        if household not in columns:
-            raise SchemaError(
-                f"a long table needs the column '{household}'; found {sorted(columns)[:8]}"
-            )
-        names, homes = to_categories(columns, household)
-        values = to_float(columns, power)
-        rows = np.arange(minutes.size)
-        labels = np.full(minutes.size, power, dtype=object)
+        names, homes, rows, values, labels = _melt(columns, time)
+        named = ""
     repeated = np.zeros(minutes.size, dtype=bool)
     if time_zone is not None:
         minutes, repeated = to_wall_clock(minutes, aware, time_zone, column=time)
-    step = infer_step(minutes, time) if step_minutes is None else step_minutes
-    if step < 1 or MINUTES_PER_DAY % step:
-        raise SchemaError(
-            f"column '{time}': the step of {step} minutes does not divide a day; give step_minutes"
-        )
+    step = _step(step_minutes, minutes, time)
     refuse(
         (values < 0) | np.isinf(values), rows, labels, "must be finite and not negative"
     )
@@ -289,15 +304,14 @@ def read_readings(
         max_gap,
         7 * MINUTES_PER_DAY // step,
         lost,
-        power if is_long else "",
+        named,
         names,
     )
     return Readings(filled, names, np.datetime64(start, "m"), step, notes.found)
 
 
-def _melt(
-    columns: Columns, time: str
-) -> tuple[tuple[str, ...], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _melt(columns: Columns, time: str) -> Cells:
+    """The same of a column per household."""
     names = tuple(name for name in columns if name not in (time, *time.split("+")))
     if not names:
         raise SchemaError(

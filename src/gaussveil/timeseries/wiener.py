@@ -54,6 +54,15 @@ def window_covariance(lags: Floats, windows: Sequence[tuple[int, int]]) -> Float
     )
 
 
+def _check_sum(noisy_sum: NoisySum, size: int) -> None:
+    """Refuse a sum that is not one of some of the values, or that has no noise."""
+    within = 0 <= noisy_sum.first < noisy_sum.first + noisy_sum.samples <= size
+    if not within or not noisy_sum.sd > 0:
+        raise ParameterError(
+            f"a sum must lie within the {size} values and have a positive deviation. Got {noisy_sum}."
+        )
+
+
 def with_sums(
     estimate: Floats, error_spectrum: Floats, sums: Sequence[NoisySum]
 ) -> Floats:
@@ -64,27 +73,19 @@ def with_sums(
     if not sums:
         return estimate
     size = estimate.size
-    for known in sums:
-        if not (
-            known.first >= 0
-            and known.samples > 0
-            and known.first + known.samples <= size
-            and known.sd > 0
-        ):
-            raise ParameterError(
-                f"a sum must lie within the {size} values and have a positive deviation. Got {known}."
-            )
-    windows = [(known.first, known.first + known.samples) for known in sums]
+    for noisy_sum in sums:
+        _check_sum(noisy_sum, size)
+    windows = [(part.first, part.first + part.samples) for part in sums]
     running = np.concatenate([[0.0], np.cumsum(estimate)])
     missing = np.array(
         [
-            known.total - (running[b] - running[a])
-            for known, (a, b) in zip(sums, windows)
+            noisy_sum.total - (running[b] - running[a])
+            for noisy_sum, (a, b) in zip(sums, windows)
         ]
     )
     covariance = window_covariance(np.fft.irfft(error_spectrum)[:size], windows)
     weights = cho_solve(
-        cho_factor(covariance + np.diag([known.sd**2 for known in sums])), missing
+        cho_factor(covariance + np.diag([part.sd**2 for part in sums])), missing
     )
     steps = np.zeros(size + 1)
     for weight, (first, last) in zip(weights, windows):
