@@ -66,7 +66,11 @@ class Shown(Told):
         return {f"epsilon at delta {TOLD_DELTA:g}": f"{found:.4g}"}
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw delta against epsilon, the worse of both directions, down to 1e-10; a ring marks what is claimed."""
+        """Draw delta against epsilon, the worse of both directions, down to 1e-10; a ring marks what is claimed.
+
+        Args:
+            axes: matplotlib's axes to draw on; a new figure's by default.
+        """
         import numpy as np
 
         if axes is None:

@@ -56,7 +56,15 @@ def simulate_households(
     *,
     start: str = "2018-10-29",
 ) -> Readings:
-    """Readings of `homes` households over `days` days from `start` (a date, midnight), the same for the same seed."""
+    """Readings of `homes` households over `days` days from `start` (a date, midnight), the same for the same seed.
+
+    Args:
+        homes: how many.
+        days: for how many.
+        step_minutes: length of a step.
+        seed: of the draws.
+        start: the first day.
+    """
     checks.whole("homes", homes)
     checks.whole("days", days)
     if (

@@ -12,7 +12,12 @@ from gaussveil.shown import Shown
 
 
 class Account(Shown):
-    """Ledger path and account name, nothing else: safe to pickle, copy, clone and send to workers."""
+    """Ledger path and account name, nothing else: safe to pickle, copy, clone and send to workers.
+
+    Args:
+        ledger: the ledger's file.
+        name: the account's name.
+    """
 
     def __init__(self, ledger: str | os.PathLike[str], name: str) -> None:
         # Absolute, because a worker may run in another folder.

@@ -258,7 +258,11 @@ class Accountant(Shown):
         return max(known)
 
     def tradeoff(self, type_one_error: Any) -> Any:
-        """Smallest type II error of any test at the given type I error, in the worse direction."""
+        """Smallest type II error of any test at the given type I error, in the worse direction.
+
+        Args:
+            type_one_error: probability that the test errs without the record, a number or an array.
+        """
         return np.minimum(
             self.loss.tradeoff(type_one_error),
             self.loss.reversed().tradeoff(type_one_error),
@@ -269,7 +273,11 @@ class Accountant(Shown):
         return self.delta(0.0)
 
     def true_positive_rate(self, false_positive_rate: float) -> float:
-        """Largest true-positive rate of any attack with the given false-positive rate."""
+        """Largest true-positive rate of any attack with the given false-positive rate.
+
+        Args:
+            false_positive_rate: of the attack, a number or an array.
+        """
         return float(np.max(self.loss.true_positive_rate(false_positive_rate)))
 
     def mu(self, smallest_delta: float = 1e-10) -> GaussianDP:

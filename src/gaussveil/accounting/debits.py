@@ -58,7 +58,12 @@ _UNRECORDED = os.urandom(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Release(Shown, Generic[Value]):
-    """What may leave the house: the value, drawn with noise, and its certificate."""
+    """What may leave the house: the value, drawn with noise, and its certificate.
+
+    Args:
+        value: what is released.
+        certificate: its guarantee.
+    """
 
     value: Value
     certificate: Certificate

@@ -22,7 +22,11 @@ VERSION = 1
 
 
 class PrivateDiagnostics:
-    """Named private values; read one with `diagnostics["name"]`, write all with `diagnostics.write(path)`."""
+    """Named private values; read one with `diagnostics["name"]`, write all with `diagnostics.write(path)`.
+
+    Args:
+        values: what was measured on private records, by name.
+    """
 
     __slots__ = ("_values",)
 
@@ -59,7 +63,11 @@ class PrivateDiagnostics:
         return PrivateDiagnostics(**{**self._values, **more})
 
     def write(self, path: str | os.PathLike[str]) -> Path:
-        """Write to a JSON file that only the owner of the process can read and that says what it is."""
+        """Write to a JSON file that only the owner of the process can read and that says what it is.
+
+        Args:
+            path: the file to write.
+        """
         record = {
             "warning": MARK,
             "format": FORMAT,

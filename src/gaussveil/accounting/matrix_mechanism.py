@@ -67,7 +67,11 @@ class MatrixMechanism(NoiseDesign):
         object.__setattr__(self, "strategy", strategy)
 
     def parts_for(self, relation: str) -> list[tuple[PrivacyCurve, int]]:
-        """One mean shift; with sampling a schedule of steps on random batches."""
+        """One mean shift; with sampling a schedule of steps on random batches.
+
+        Args:
+            relation: "add-remove" or "replace".
+        """
         if relation == REPLACE:
             moved = 2.0
         else:

@@ -53,11 +53,19 @@ class NoiseDesign(StandsFor):
         return whole
 
     def with_noise(self, noise_multiplier: float) -> Self:
-        """The same mechanism with this noise multiplier."""
+        """The same mechanism with this noise multiplier.
+
+        Args:
+            noise_multiplier: standard deviation over how far neighbours are apart.
+        """
         return replace(self, noise_multiplier=noise_multiplier)
 
     def shift(self, distance: float = 1.0) -> float:
-        """Distance / noise multiplier, rounded up."""
+        """Distance / noise multiplier, rounded up.
+
+        Args:
+            distance: how far neighbours are apart, in units of the clipping norm or sensitivity.
+        """
         return math.nextafter(distance / self.noise(), math.inf)
 
     def noise(self) -> float:
@@ -80,7 +88,11 @@ class Gaussian(NoiseDesign):
     """
 
     def parts_for(self, relation: str) -> list[tuple[PrivacyCurve, int]]:
-        """A mean shift of 1 / noise_multiplier."""
+        """A mean shift of 1 / noise_multiplier.
+
+        Args:
+            relation: "add-remove" or "replace"; a shift is the same for both.
+        """
         return [(GaussianPair.mean_shift(self.shift()), 1)]
 
 
@@ -113,7 +125,11 @@ class DPSGD(NoiseDesign):
         return ADD_REMOVE
 
     def parts_for(self, relation: str) -> list[tuple[PrivacyCurve, int]]:
-        """A mixture against the noise alone; against another mixture where a record is replaced."""
+        """A mixture against the noise alone; against another mixture where a record is replaced.
+
+        Args:
+            relation: "add-remove" or "replace".
+        """
         shift = self.shift()
         rate = real("sampling_rate", self.sampling_rate, "(0, 1]")
         return [(self._step(relation, shift, rate), 1)]
@@ -151,7 +167,11 @@ class Allocation(NoiseDesign):
     takes: int = 1
 
     def parts_for(self, relation: str) -> list[tuple[PrivacyCurve, int]]:
-        """The profile of all steps together, for an added or removed record."""
+        """The profile of all steps together, for an added or removed record.
+
+        Args:
+            relation: "add-remove" or "replace".
+        """
         one_of("relation", relation, RELATIONS[:1])
         return [
             (

@@ -109,6 +109,10 @@ class BLT(NamedStrategy):
     Dvijotham, McMahan, Pillutla, Steinke, Thakurta 2024, Efficient and Near-Optimal Noise Generation. It is chosen for
     records in at most `takes` steps, `separation` apart; None for as many as the separation allows. `error` is that of
     the "mean" of all sums, of the "last" one, or of "both".
+
+    Args:
+        steps: how many sums.
+        buffers: numbers of state; five are within a thousandth of the best.
     """
 
     buffers: int = 4

@@ -99,6 +99,7 @@ instead for fewer groups or bands, or for running totals
         sample_period: hours between readings.
         account: where the release is debited before it is drawn.
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
+        people: whose rows these are, as an account that is kept for a population names them.
 
     After `release` read `homes_`, how many homes each group has about, and `standard_error_`, the error that noise
     gives the averages, frequency by frequency; both are made of what was released.
@@ -129,7 +130,12 @@ instead for fewer groups or bands, or for running totals
         )
 
     def sums(self, readings: Any, groups: Sequence[Any] | None = None) -> Floats:
-        """What noise is added to, a row for each group: exact sums of shortened energies, and marks; not private."""
+        """What noise is added to, a row for each group: exact sums of shortened energies, and marks; not private.
+
+        Args:
+            readings: as `release` takes them.
+            groups: the group of each household, as `release` takes them.
+        """
         layout = self._layout
         table = readings_array("readings", readings)
         if table.ndim != 2:

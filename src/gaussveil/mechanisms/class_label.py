@@ -80,6 +80,7 @@ class ClassLabelNoise(Mechanism):
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
         device: for the search: a PyTorch device, for example "cuda", or an array namespace; NumPy by default.
         progress: show a progress bar during the design.
+        people: whose rows these are, as an account that is kept for a population names them.
 
     After `design` read `worst_delta_`, `accuracy_` and, beside it, `retained_variance_`: near 0 all labels release
     nearly the same centre, however small the error looks. `plan_.pdp_delta(priors)` takes priors (Remark 1).
@@ -107,7 +108,11 @@ class ClassLabelNoise(Mechanism):
         covariances: ArrayLike | None = None,
         labels: Sequence[Any] | None = None,
     ) -> ClassLabelNoise:
-        """Search the noise for public query models: one row of `means` and one matrix of `covariances` per label."""
+        """Search the noise for public query models: one row of `means` and one matrix of `covariances` per label.
+
+        Args:
+            labels: names of the labels, in the order of `means`.
+        """
         epsilon = checks.epsilon(self.epsilon)
         delta = None if self.delta is None else checks.delta(self.delta)
         accuracy = self.accuracy

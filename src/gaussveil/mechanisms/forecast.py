@@ -73,6 +73,7 @@ class PrivateForecaster(Mechanism):
         accuracy: largest mean squared error per step of log power; the noise then has the smallest delta.
         clusters: how many clusters of similar households to look for, or a public mapping from household to cluster.
         account: where a release is debited before it is drawn; one account per secret household.
+        people: whose rows these are, as an account that is kept for a population names them.
         model: "past known" or "random past".
         smallest_cluster: fewest households that a cluster may have.
         smallest_kept: share of the variance between its households' forecasts that a forecast of one of them must keep;
@@ -127,8 +128,9 @@ class PrivateForecaster(Mechanism):
         gaps: Gaps = "refuse",
         time_zone: str | None = None,
     ) -> PrivateForecaster:
-        """Fit season, ARMA and clusters on the owner's side; a table's columns are named as in `read_readings`.
+        """Fit season, ARMA and clusters to `readings`, on the owner's side.
 
+        Of a table `household`, `time`, `power`, `measured_in`, `gaps` and `time_zone` are those of `read_readings`.
         From a pandas or polars frame, the forecasts' `frame()` is one, too.
         """
         self.check()
@@ -155,7 +157,7 @@ class PrivateForecaster(Mechanism):
         return self
 
     def plan(self, household: str, past: Readings | None = None) -> ForecastPlan:
-        """One sentence: what a forecast of one household is worth beside the average of its group; nothing is spent."""
+        """One sentence: what a forecast of one household, after `past`, is worth beside its group's average; free."""
         window = self._window(household, past, swap=False)
         known = window.noise.known
         kept = window.noise.retained_variance_
@@ -174,7 +176,7 @@ class PrivateForecaster(Mechanism):
     def dial(self, truth: Readings | None = None, **grid: Any) -> list[DialPoint]:
         """How much is kept for a range of promises and groups, and its error; for the owner, nothing is spent.
 
-        `truth` holds the readings that followed; `promises` and `clusters` choose other settings (`forecast_dial`).
+        `truth` holds the readings that followed; the `grid`'s `promises` and `clusters` are other settings to try.
         """
         steps = steps_ahead(self.horizon, self._models.readings.step_minutes)
         return forecast_dial(self._models, steps, truth, **grid)
@@ -197,7 +199,7 @@ class PrivateForecaster(Mechanism):
     def release_cluster_of(
         self, household: str, past: Readings | None = None
     ) -> Release[PrivateForecast]:
-        """Debit, draw and certify the forecasts of a whole cluster: one row per household, shuffled, without names."""
+        """Debit, draw and certify forecasts after `past` of a household's whole cluster: shuffled, without names."""
         window = self._window(household, past, swap=True)
         with self._used(window.past):
             drawn = window.noise.release_all(window.names, window.queries.forecast)
@@ -214,7 +216,7 @@ class PrivateForecaster(Mechanism):
         *,
         whole: bool = False,
     ) -> PrivateDiagnostics:
-        """What only the owner may see: past day, plain forecast, expected errors in kW, the truth if given (kW).
+        """What only a household's owner may see: past day, plain forecast, expected errors in kW, the truth if given.
 
         `whole` looks at the noise of `release_cluster_of` instead of `release`.
         """

@@ -109,6 +109,7 @@ class GaussianRelease(Mechanism):
         because: where the bound comes from, in the owner's words; the certificate repeats it as an assumption.
         grid: power of two on which the output lies; chosen from the noise by default.
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
+        people: whose rows these are, as an account that is kept for a population names them.
     """
 
     mechanism = "gaussian"

@@ -231,6 +231,8 @@ class LiftedGaussian(Mechanism):
         adjacency: an `Adjacency` that says which neighbours the bounds were computed for; by default one record is
             added or removed. Nothing here sees records: the bounds are the owner's word, as the certificate says.
         account, generator: as in `GaussianRelease`.
+        people: whose rows these are, as an account that is kept for a population names them.
+        epsilon, delta: the promise for one release.
     """
 
     mechanism = "lifted-gaussian"
@@ -294,7 +296,12 @@ class LiftedGaussian(Mechanism):
     def release(
         self, data: Any, *, released: str = "draw of a Gaussian-output algorithm"
     ) -> Release[Any]:
-        """Debit, draw and certify. Every refusal comes before the debit."""
+        """Debit, draw and certify. Every refusal comes before the debit.
+
+        Args:
+            data: what the query is evaluated on.
+            released: what is released, in words, for the certificate.
+        """
         plan = self.plan()
         if not isinstance(self.adjacency, Adjacency | None):
             checks.refuse("adjacency", "an Adjacency", self.adjacency)

@@ -62,6 +62,7 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
         unit: column, or one identifier per row, that says whose row it is: of each unit one row is used, chosen by a
             public hash. By default every row is its own unit.
         account, generator: as in `GaussianRelease`.
+        people: whose rows these are, as an account that is kept for a population names them.
 
     Attributes: `values_` at `query_points_`, `added_variance_`, `certificate_`, `n_features_in_`. `predict`
     interpolates between the released values, which costs no privacy.
@@ -84,7 +85,11 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
     added_variance_: float = field(init=False)
 
     def plan(self, n_features: int = 1) -> LiftedPlan:
-        """The added variance for all query points, and what noisy sums would be worth, without data."""
+        """The added variance for all query points, and what noisy sums would be worth, without data.
+
+        Args:
+            n_features: columns of the features.
+        """
         promise = self.promise
         sensitivity = self.sensitivity(n_features)
         variance, cost, count = _cheapest(sensitivity, promise.epsilon, promise.delta)
@@ -133,7 +138,11 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
         )
 
     def sensitivity(self, n_features: int = 1) -> ProcessSensitivity:
-        """How far apart two neighbours can lie, from the public parameters alone."""
+        """How far apart two neighbours can lie, from the public parameters alone.
+
+        Args:
+            n_features: columns of the features.
+        """
         kernel = self._kernel(n_features)
         points = self._points(n_features)
         at_points = np.asarray(kernel.diag(points), dtype=np.float64)
@@ -166,7 +175,12 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
         )
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Clip the labels, debit the account, draw the process at the query points."""
+        """Clip the labels, debit the account, draw the process at the query points.
+
+        Args:
+            X: rows of features, a table or a `Source`.
+            y: the values to learn; None where X is a `Source` with a column of them.
+        """
         records = Records.of(self, X, y)
         columns = int(records.rows.shape[1])
         plan, bounds = self.plan(columns), self.sensitivity(columns)
@@ -219,7 +233,11 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Floats:
-        """Values at other points: the process given the released values, as if each had the added variance."""
+        """Values at other points: the process given the released values, as if each had the added variance.
+
+        Args:
+            X: points, a row each.
+        """
         check_is_fitted(self, "values_")
         rows = new_rows(self, X)
         kernel = self._kernel(int(rows.shape[1]))

@@ -84,12 +84,20 @@ class TwoClasses(ClassifierMixin):
         """Log-odds of the second class."""
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likelier class."""
+        """The likelier class.
+
+        Args:
+            X: rows of features, a table or a `Source`.
+        """
         second = self.decision_function(X) > 0
         return np.asarray(self.classes_[second.astype(int)])
 
     def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of both classes."""
+        """Probabilities of both classes.
+
+        Args:
+            X: rows of features, a table or a `Source`.
+        """
         second = expit(self.decision_function(X))
         return np.stack((1 - second, second), axis=1)
 
@@ -121,6 +129,7 @@ class PrivateBayesianLogisticRegression(Mechanism, TwoClasses, BaseEstimator):
             public hash. By default every row is its own unit.
         composition: "envelope" (least noise) or "pair", see `LiftedGaussian`.
         account, generator: as in `GaussianRelease`.
+        people: whose rows these are, as an account that is kept for a population names them.
 
     Attributes: `coef_`, `classes_`, `added_variance_`, `certificate_`, `n_features_in_`.
     """
@@ -139,7 +148,11 @@ class PrivateBayesianLogisticRegression(Mechanism, TwoClasses, BaseEstimator):
     added_variance_: float = field(init=False)
 
     def plan(self, n_features: int = 1) -> LiftedPlan:
-        """The added variance, without data; it is the same for any number of records and columns."""
+        """The added variance, without data; it is the same for any number of records and columns.
+
+        Args:
+            n_features: columns, which change nothing.
+        """
         promise = self.promise
         norm = checks.size("row_norm", self.row_norm)
         regularization = checks.positive("regularization", self.regularization)
@@ -157,7 +170,12 @@ class PrivateBayesianLogisticRegression(Mechanism, TwoClasses, BaseEstimator):
         )
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Clip the rows, debit the account, draw the coefficients."""
+        """Clip the rows, debit the account, draw the coefficients.
+
+        Args:
+            X: rows of features, a table or a `Source`.
+            y: two labels; None where X is a `Source` with a column of them.
+        """
         classes: list[NDArray[Any]] = []
 
         def signs(labels: NDArray[Any]) -> Floats:
@@ -193,7 +211,11 @@ class PrivateBayesianLogisticRegression(Mechanism, TwoClasses, BaseEstimator):
         return self
 
     def decision_function(self, X: Any) -> Floats:
-        """Log-odds of the second class."""
+        """Log-odds of the second class.
+
+        Args:
+            X: rows of features, a table or a `Source`.
+        """
         check_is_fitted(self, "coef_")
         return np.asarray(new_rows(self, X) @ self.coef_[0])
 

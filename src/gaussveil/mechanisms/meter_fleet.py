@@ -64,6 +64,12 @@ class MeterFleet(MeterStream):
 
     A row of readings is a period, a column a meter: a meter counts once per period. The account is debited once, before
     the first sum.
+
+    Args:
+        design: of the sums.
+        account: debited once, before the first sum.
+        generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
+        spectrum: certificate of the spectrum that the design rests on, if any.
     """
 
     mechanism = "meter fleet"
@@ -110,7 +116,11 @@ class MeterFleet(MeterStream):
         return made
 
     def push(self, reading: Any) -> float:
-        """The private sum of one period, from the readings of all meters; None or NaN stands for a missing one."""
+        """The private sum of one period, from the readings of all meters; None or NaN stands for a missing one.
+
+        Args:
+            reading: kW of every meter, in their order.
+        """
         return float(self.push_many([reading])[0])
 
     def _values(self, readings: Any, order: Sequence[str]) -> Floats:
@@ -134,7 +144,11 @@ class MeterFleet(MeterStream):
         return np.array(self.outputs[first:])
 
     def hold(self, first: int) -> None:
-        """Keep the sums from a period on: all are kept, so that any window may be asked for."""
+        """Keep the sums from a period on: all are kept, so that any window may be asked for.
+
+        Args:
+            first: number of the period.
+        """
 
     def window(self, first: int, last: int) -> WindowEnergy:
         """Energy of the periods [first, last) that were released; free, being post-processing."""

@@ -195,7 +195,12 @@ class Mechanism(ABC):
         return Promise(self.epsilon, self.delta, self.generator, self.pure)
 
     def dry_run(self, *data: Any, **given: Any) -> Plan | None:
-        """What `release`, `open` or `fit` would debit and certify, with the same arguments; nothing is spent."""
+        """What `release`, `open` or `fit` would debit and certify, with the same arguments; nothing is spent.
+
+        Args:
+            data: what `release`, `open` or `fit` would take.
+            given: its other arguments.
+        """
         does = next(
             filter(
                 None, (getattr(self, name, None) for name in ("release", "open", "fit"))

@@ -55,6 +55,12 @@ def calibrate_ball(
     """Largest l2 distance between the spectra of the given series (SpDP eq. (12)), or between their band means.
 
     The series must be public, or of a time before the one that is protected: B is not protected.
+
+    Args:
+        history: series of readings.
+        points: N, of N + 1 frequencies.
+        sample_period: hours between readings.
+        bands: how many bands, where band means are released.
     """
     widths = band_widths(points, bands)
     spectra = [
@@ -133,6 +139,7 @@ class PrivateSpectrum(Mechanism):
         calibration: "exact", or "published" for SpDP eq. (7), sound but up to six times as much variance.
         account: where the release is debited before it is drawn.
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
+        people: whose rows these are, as an account that is kept for a population names them.
     """
 
     mechanism = "spectral"
@@ -187,7 +194,11 @@ class PrivateSpectrum(Mechanism):
         return 1 / (1 + (self._noise_length(self.plan()) / float(self.l2_ball)) ** 2)
 
     def density(self, series: Any) -> Floats:
-        """The estimate that is protected: not private."""
+        """The estimate that is protected: not private.
+
+        Args:
+            series: readings at equal steps.
+        """
         return in_bands(
             welch_psd(
                 real_array("series", series), self.points, period=self.sample_period
@@ -196,7 +207,11 @@ class PrivateSpectrum(Mechanism):
         )
 
     def post_process(self, noisy: ArrayLike) -> Floats:
-        """Draw to the prior, clip at zero, then smooth: a valid density (SpDP Algorithm 1, steps 2 and 3)."""
+        """Draw to the prior, clip at zero, then smooth: a valid density (SpDP Algorithm 1, steps 2 and 3).
+
+        Args:
+            noisy: the density with its noise.
+        """
         widths = self._widths
         found = np.asarray(noisy, dtype=np.float64)
         if self.prior is not None:

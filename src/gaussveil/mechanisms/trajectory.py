@@ -37,6 +37,7 @@ class TrajectoryRelease(Mechanism):
         calibration: "exact", or "published" for SpDP eq. (2).
         account: where the release is debited before it is drawn.
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
+        people: whose rows these are, as an account that is kept for a population names them.
     """
 
     mechanism = "gaussian"
@@ -51,6 +52,9 @@ class TrajectoryRelease(Mechanism):
         """Debit, draw and certify; a pandas or polars series comes back as one.
 
         Of a Source the one column is taken that stands beside the public columns `order`, sorted by these.
+
+        Args:
+            trajectory: positions at equal steps, or a `Source` of them.
         """
         trajectory = ordered_vector("trajectory", trajectory, order)
         shape = real_array("trajectory", trajectory).shape

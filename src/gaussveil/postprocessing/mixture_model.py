@@ -47,7 +47,18 @@ _NEWER = ("label", "log")
 
 @dataclass(frozen=True, eq=False)
 class MixtureModel:
-    """Weights (K), means (K x d) and covariances (K x d x d) of labelled Gaussians, with names and certificate."""
+    """Weights (K), means (K x d) and covariances (K x d x d) of labelled Gaussians, with names and certificate.
+
+    Args:
+        weights: probability of each class.
+        means: of each class, a row.
+        covariances: of each class, a matrix.
+        classes: their labels.
+        columns: names of the columns.
+        certificate: of the release that it came from.
+        label: name of the column of classes.
+        log: smallest value of a column where the Gaussians are those of logarithms.
+    """
 
     weights: Floats
     means: Floats
@@ -129,11 +140,19 @@ class MixtureModel:
         return result
 
     def log_density(self, values: ArrayLike) -> Floats:
-        """Log density of every row."""
+        """Log density of every row.
+
+        Args:
+            values: rows of numbers.
+        """
         return np.asarray(logsumexp(self.log_joint(values), axis=1))
 
     def probabilities(self, values: ArrayLike) -> Floats:
-        """Probability of every class given the row; the rows sum to one, however far away a row is."""
+        """Probability of every class given the row; the rows sum to one, however far away a row is.
+
+        Args:
+            values: rows of numbers.
+        """
         joint = self.log_joint(values)
         with np.errstate(under="ignore"):
             return np.asarray(np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
@@ -141,7 +160,12 @@ class MixtureModel:
     def sample(
         self, count: int, seed: int | np.random.Generator | None = None
     ) -> tuple[Floats, NDArray[np.int64]]:
-        """Rows drawn from the model and the indices of their classes. Free: it is post-processing of the release."""
+        """Rows drawn from the model and the indices of their classes. Free: it is post-processing of the release.
+
+        Args:
+            count: how many rows.
+            seed: of the draws.
+        """
         size = checks.whole("count", count)
         generator = np.random.default_rng(seed)
         index = generator.choice(
@@ -164,7 +188,13 @@ class MixtureModel:
     def divergence(
         self, other: MixtureModel, draws: int = 20_000, seed: int = 0
     ) -> tuple[float, float]:
-        """KL(self || other) of the rows alone, by Monte Carlo, and its standard error."""
+        """KL(self || other) of the rows alone, by Monte Carlo, and its standard error.
+
+        Args:
+            other: the model to compare with.
+            draws: rows that are drawn.
+            seed: of the draws.
+        """
         rows, _ = self.sample(draws, seed)
         ratios = self.log_density(rows) - other.log_density(rows)
         return float(ratios.mean()), float(ratios.std(ddof=1) / math.sqrt(draws))
@@ -173,7 +203,13 @@ class MixtureModel:
     def fitted(
         cls, values: Floats, codes: NDArray[np.int64], classes: Sequence[Any]
     ) -> MixtureModel:
-        """The non-private maximum-likelihood fit (GMM paper, eq. 2). For studies: it protects nobody."""
+        """The non-private maximum-likelihood fit (GMM paper, eq. 2). For studies: it protects nobody.
+
+        Args:
+            values: rows of numbers.
+            codes: the class of each row, as a place in `classes`.
+            classes: their labels.
+        """
         groups = [values[codes == k] for k in range(len(classes))]
         weights = np.array([len(group) for group in groups]) / max(len(values), 1)
         means = np.stack([group.mean(axis=0) for group in groups])
@@ -222,7 +258,11 @@ class MixtureModel:
 
     @classmethod
     def from_json(cls, body: str) -> MixtureModel:
-        """Inverse of `to_json`; refuses what is no model of this version, whatever it is instead."""
+        """Inverse of `to_json`; refuses what is no model of this version, whatever it is instead.
+
+        Args:
+            body: the text of a model file.
+        """
         what = "a mixture model"
         if len(body) > LARGEST_FILE:
             raise FormatError(
@@ -265,12 +305,20 @@ class MixtureModel:
             ) from error
 
     def write(self, path: str | os.PathLike[str]) -> Path:
-        """Write the model file."""
+        """Write the model file.
+
+        Args:
+            path: the file to write.
+        """
         return write_whole(path, self.to_json())
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> MixtureModel:
-        """Read a model file."""
+        """Read a model file.
+
+        Args:
+            path: the model's file.
+        """
         try:
             with Path(path).open(encoding="utf-8") as stream:
                 return cls.from_json(stream.read(LARGEST_FILE + 1))

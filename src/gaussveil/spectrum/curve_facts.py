@@ -52,7 +52,12 @@ class CurveFacts(Shown):
         return ()
 
     def lower(self, epsilon: float, count: int = 1) -> float:
-        """A lower end of delta of `count` uses, this direction, by what only the curve itself knows."""
+        """A lower end of delta of `count` uses, this direction, by what only the curve itself knows.
+
+        Args:
+            epsilon: privacy level.
+            count: how often the curve is used.
+        """
         return 0.0
 
     @property
@@ -61,7 +66,11 @@ class CurveFacts(Shown):
         return 0.0
 
     def quick_upper_end(self, epsilon: float) -> float:
-        """A proven upper end of delta by doubles alone; infinite where they do not decide."""
+        """A proven upper end of delta by doubles alone; infinite where they do not decide.
+
+        Args:
+            epsilon: privacy level.
+        """
         return math.inf
 
     @property
@@ -100,7 +109,11 @@ class CurveFacts(Shown):
         return 1.0
 
     def affordable_nodes(self, work: float) -> float:
-        """At how many epsilons a grid may ask for delta: unlimited for closed forms; wider chords are only looser."""
+        """At how many epsilons a grid may ask for delta: unlimited for closed forms; wider chords are only looser.
+
+        Args:
+            work: evaluations of the losses' terms that a grid may cost.
+        """
         return math.inf
 
     @property

@@ -110,11 +110,19 @@ class GaussianFacts(PrivacyCurve):
         return 0.0
 
     def quick_upper_end(self, epsilon: float) -> float:
-        """A proven upper end of delta by doubles alone; infinite where they do not decide."""
+        """A proven upper end of delta by doubles alone; infinite where they do not decide.
+
+        Args:
+            epsilon: privacy level.
+        """
         return upper_end(self.sources, epsilon)
 
     def enclose_largest(self, epsilon: float) -> Enclosure:
-        """Ends of delta; edges of a batch that are clearly not the worst need no enclosure."""
+        """Ends of delta; edges of a batch that are clearly not the worst need no enclosure.
+
+        Args:
+            epsilon: privacy level.
+        """
         if not self.batch_shape:
             return self.enclose(epsilon)
         if self.is_mean_shift:
@@ -143,7 +151,11 @@ class GaussianFacts(PrivacyCurve):
         return [self.from_terms(*edge) for edge in np.unique(table, axis=0)]
 
     def dp_delta_upper(self, epsilon: float) -> float:
-        """At least the worse direction's delta, proven."""
+        """At least the worse direction's delta, proven.
+
+        Args:
+            epsilon: privacy level.
+        """
         return float(self.dp_enclose(epsilon).upper)
 
     def cumulant_bounds(self, orders: Floats) -> tuple[Floats, Floats]:

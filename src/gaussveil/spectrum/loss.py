@@ -54,6 +54,8 @@ class PrivacyLoss(GaussianFacts):
 
     Deltas, tails and curves are floats, for exploring; of ill-conditioned matrices they carry the error of a reduction
     in floats. Proven are `epsilon`, `dp_epsilon`, `enclose`, and `dominating`, which is what accounts keep.
+
+    Its `terms` are gaps, ratios and shifts of its directions; its `sources`, what they came from, serve proven ends.
     """
 
     def __init__(self, terms: Terms, sources: Sequence[ExactSource]) -> None:
@@ -197,7 +199,7 @@ class PrivacyLoss(GaussianFacts):
 
     @np.errstate(all="ignore")
     def cumulant(self, order: Any) -> Array:
-        """K(s) = log E_X[exp(s L)] at real s; +inf where it does not exist. K adds under composition."""
+        """K(s) = log E_X[exp(s L)] at a real order s; +inf where it does not exist. K adds under composition."""
         orders = float_array("order", order, self._terms.variance_gap)
         require_finite("order", orders)
         terms, flat, shape = self._broadcast(orders)
@@ -207,7 +209,7 @@ class PrivacyLoss(GaussianFacts):
 
     @np.errstate(all="ignore")
     def cumulant_upper(self, order: Any) -> Array:
-        """At least K(s) of these terms, rounding counted, for s > 0: what filters and bounds may add up.
+        """At least K(s) of these terms, rounding counted, for an order s > 0: what filters and bounds may add up.
 
         Of matrices ask `dominating()` for terms first.
         """
@@ -224,9 +226,7 @@ class PrivacyLoss(GaussianFacts):
 
     @np.errstate(all="ignore")
     def tradeoff(self, type_one_error: Any) -> Array:
-        """Smallest type II error of a test of Y (null) against X at the given type I error: f-DP, one minus the ROC
-        curve.
-        """
+        """Smallest type II error of a test of Y (null) against X at a `type_one_error`: f-DP, 1 less the ROC curve."""
         level = probability_array(
             "type_one_error", type_one_error, self._terms.variance_gap
         )
@@ -242,6 +242,8 @@ class PrivacyLoss(GaussianFacts):
 
     def dominating(self, bits: int = PROOF_BITS[0]) -> tuple[PrivacyLoss, float]:
         """A loss of plain terms that is no better than this one, and a total variation to be paid on top, both proven.
+
+        Balls of so many `bits` decide.
 
         delta of this loss is at most delta of that one plus (1 + e^epsilon) times the total variation, at every epsilon
         and in both directions: what accounts keep of a pair of matrices. Reduced terms dominate themselves.
@@ -319,7 +321,7 @@ class PrivacyLoss(GaussianFacts):
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> PrivacyLoss:
-        """The loss that `to_dict` wrote."""
+        """The loss of a record that `to_dict` wrote."""
         return cls.from_terms(*stored_columns(record))
 
     @cached_property

@@ -76,7 +76,12 @@ class GaussianPair(PrivacyLoss):
 
     @classmethod
     def from_reduced(cls, variance_gap: Any, mean_gap: Any) -> PrivacyLoss:
-        """The pair X_i ~ N(mean_gap_i, 1 - variance_gap_i), Y ~ N(0, I)."""
+        """The pair X_i ~ N(mean_gap_i, 1 - variance_gap_i), Y ~ N(0, I).
+
+        Args:
+            variance_gap: 1 less the variance of each direction of X.
+            mean_gap: mean of each direction of X.
+        """
         gap = float_array("variance_gap", variance_gap)
         mean = float_array("mean_gap", mean_gap, like=gap)
         xp = array_namespace(gap, mean)

@@ -243,7 +243,7 @@ class PrivacyCurve(CurveFacts, ABC):
         return np.maximum(self.delta(0.0), self.reversed().delta(0.0))[()]
 
     def true_positive_rate(self, false_positive_rate: Any) -> Any:
-        """Largest true-positive rate of any attack with the given false-positive rate, in the worse direction."""
+        """Largest true-positive rate of any attack with such a `false_positive_rate`, in the worse direction."""
         missed = np.minimum(
             self.tradeoff(false_positive_rate),
             self.reversed().tradeoff(false_positive_rate),
@@ -356,7 +356,7 @@ class PrivacyCurve(CurveFacts, ABC):
     def together(
         cls, parts: Sequence[tuple[Any, int]]
     ) -> list[tuple[PrivacyCurve, int]]:
-        """Parts of this class added up where that is known in closed form."""
+        """Parts (`parts`, with counts) of this class added up where that is known in closed form."""
         return list(parts)
 
     # --- what compositions and accounts ask

@@ -76,7 +76,11 @@ class ZeroConcentrated(PrivacyProfile):
     def together(
         cls, parts: Sequence[tuple[Any, int]]
     ) -> list[tuple[PrivacyCurve, int]]:
-        """Both numbers add up."""
+        """Both numbers add up.
+
+        Args:
+            parts: curves of this class with how often each is used.
+        """
         rho, xi = (
             math.fsum(getattr(source, name) * count for source, count in parts)
             for name in ("rho", "xi")

@@ -28,7 +28,11 @@ class StandsFor(PrivacyCurve):
         return self.curve().delta(epsilon)
 
     def log_delta(self, epsilon: ArrayLike) -> Any:
-        """log of `delta`."""
+        """log of `delta`.
+
+        Args:
+            epsilon: privacy level, a number or an array.
+        """
         return self.curve().log_delta(epsilon)
 
     def epsilon(self, delta: ArrayLike) -> Any:
@@ -36,7 +40,11 @@ class StandsFor(PrivacyCurve):
         return self.curve().epsilon(delta)
 
     def tradeoff(self, type_one_error: ArrayLike) -> Any:
-        """Smallest type II error of a test of Y against X at the given type I error, or a little less."""
+        """Smallest type II error of a test of Y against X at the given type I error, or a little less.
+
+        Args:
+            type_one_error: of the test, a number or an array.
+        """
         return self.curve().tradeoff(type_one_error)
 
     def renyi(self, order: Any) -> Any:
@@ -44,7 +52,11 @@ class StandsFor(PrivacyCurve):
         return self.curve().renyi(order)
 
     def cumulant(self, order: Any) -> Any:
-        """K(s) = log E_X[exp(s L)] at real s."""
+        """K(s) = log E_X[exp(s L)] at real s.
+
+        Args:
+            order: s, a number or an array.
+        """
         return self.curve().cumulant(order)
 
     def enclose(self, epsilon: ArrayLike) -> Enclosure:

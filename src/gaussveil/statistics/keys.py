@@ -176,7 +176,12 @@ class Discovered:
 
 
 def hour_of(column: str, *, time_zone: str | None = None) -> Key:
-    """Hour of the day, 0 to 23; of two columns, DAY+CLOCK, the second one's."""
+    """Hour of the day, 0 to 23; of two columns, DAY+CLOCK, the second one's.
+
+    Args:
+        column: name of the column of times.
+        time_zone: clock that hours are read on.
+    """
     _, two, clock = column.partition("+")
     if two:
         return TimeOfDay(clock.strip(), time_zone, "hour")
@@ -184,12 +189,22 @@ def hour_of(column: str, *, time_zone: str | None = None) -> Key:
 
 
 def weekday_of(column: str, *, time_zone: str | None = None) -> Key:
-    """Day of the week; Monday is 0."""
+    """Day of the week; Monday is 0.
+
+    Args:
+        column: name of the column of times.
+        time_zone: clock that days are read on.
+    """
     return ClockPart(_day(column), time_zone, "weekday")
 
 
 def month_of(column: str, *, time_zone: str | None = None) -> Key:
-    """Month, 1 to 12."""
+    """Month, 1 to 12.
+
+    Args:
+        column: name of the column of times.
+        time_zone: clock that months are read on.
+    """
     return ClockPart(_day(column), time_zone, "month")
 
 
@@ -200,7 +215,13 @@ def date_of(
     *,
     time_zone: str | None = None,
 ) -> Key:
-    """Day between two public days, both included."""
+    """Day between two public days, both included.
+
+    Args:
+        column: name of the column of times.
+        first, last: public days, as dates or text.
+        time_zone: clock that days are read on.
+    """
     try:
         ends = [datetime.date.fromisoformat(str(day)[:10]) for day in (first, last)]
     except ValueError:
@@ -215,7 +236,12 @@ def date_of(
 
 
 def bin_of(column: str, edges: Iterable[float]) -> Key:
-    """Range of numbers between public edges."""
+    """Range of numbers between public edges.
+
+    Args:
+        column: name of the column.
+        edges: public numbers that rise.
+    """
     return Bins(column, tuple(float(edge) for edge in edges))
 
 
@@ -223,12 +249,22 @@ def value_of(column: str, values: Iterable[Any], *, other: bool = False) -> Key:
     """The values themselves, from a public list; with `other` one more group, "other", of all that are not listed.
 
     A missing value belongs to no group all the same.
+
+    Args:
+        column: name of the column.
+        values: the public list.
+        other: whether all others make a group.
     """
     return Listed(column, tuple(values), other)
 
 
 def discover(column: str, *, per_unit: int = 1) -> Discovered:
-    """Values unknown beforehand, at most `per_unit` of each unit; those that few units share stay hidden."""
+    """Values unknown beforehand, at most `per_unit` of each unit; those that few units share stay hidden.
+
+    Args:
+        column: name of the column.
+        per_unit: how many values a unit may bring.
+    """
     return Discovered(column, per_unit)
 
 

@@ -116,6 +116,9 @@ def smooth(
 
     The stream less its profile is weighted by signal / (signal + noise) at every frequency; the stream is mirrored at
     both ends so that they do not meet.
+
+    Args:
+        stream: the released readings.
     """
     values = np.asarray(stream, dtype=np.float64)
     if values.ndim != 1 or values.size < 2:

@@ -46,7 +46,17 @@ NOT_RECORDED = "not recorded"
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Certificate(Shown):
-    """A release and its guarantee: frozen, versioned, recomputable with `verify`."""
+    """A release and its guarantee: frozen, versioned, recomputable with `verify`.
+
+    Args:
+        release_id, released, released_at, mechanism: its name, what it is in words, when (UTC), and what drew it.
+        adjacency, guarantee, composition: how neighbours differ, what is promised them, by which rule it was admitted.
+        epsilon, delta, delta_upper: the promise, and a proven upper end of delta at epsilon, at most `delta`.
+        assumptions, parameters: what must hold beside the mathematics; public numbers that lead to the charge.
+        charge, account, ledger: the curve that was paid, who paid, which ledger recorded it and where.
+        dataset, gaussveil_version: the data that the account protects, and what made the certificate.
+        signature, values: an Ed25519 signature, if it is signed, and the digest of the released numbers.
+    """
 
     release_id: str
     released: str
@@ -83,7 +93,7 @@ class Certificate(Shown):
     def complete(
         cls, draft: CertificateDraft, charge: Charge, **known: Any
     ) -> Certificate:
-        """Fill a draft with what only the transaction knows: id, time, rule, upper end of delta, account."""
+        """Fill a draft with its charge and what only the transaction has `known`: id, time, rule, ends of delta."""
         return cls(
             **{name: getattr(draft, name) for name in draft.__dataclass_fields__},
             charge=charge,
@@ -176,17 +186,17 @@ class Certificate(Shown):
         )
 
     def write(self, path: str | os.PathLike[str]) -> Path:
-        """Write the JSON file."""
+        """Write the JSON file `path`."""
         return write_whole(path, self.to_json())
 
     @classmethod
     def from_json(cls, body: str) -> Certificate:
-        """Inverse of `to_json`; refuses what a newer version wrote."""
+        """Inverse of `to_json`; refuses a body that a newer version wrote."""
         return cls.from_dict(parse_json(body, "a certificate"))
 
     @classmethod
     def from_dict(cls, record: object) -> Certificate:
-        """Inverse of `to_dict`."""
+        """Inverse of `to_dict`; the record may be anybody's."""
         stated = stated_fields(record)
         made = cls._of_fields(stated)
         require_shares(made.epsilon, made.delta, made.delta_upper)
@@ -270,7 +280,7 @@ class Certificate(Shown):
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Certificate:
-        """Read a certificate file."""
+        """Read a certificate from the file `path`."""
         try:
             return cls.from_json(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
@@ -279,7 +289,7 @@ class Certificate(Shown):
             ) from error
 
     def of_values(self, values: ValuesDigest | None) -> Certificate:
-        """The same certificate with the digest of the numbers it is about; a signature covers what it was made for."""
+        """The same certificate with the digest of the `values` it is about; a signature covers what it was made for."""
         if values is None:
             return self
         return replace(self, values=values, signature=None)
@@ -312,7 +322,7 @@ class Certificate(Shown):
         return self.of_values(values)
 
     def signed(self, key: Ed25519PrivateKey) -> Certificate:
-        """Give the same certificate with an Ed25519 signature."""
+        """Give the same certificate with an Ed25519 signature by a private `key`."""
         return replace(self, signature=keys.sign(self.body(), key))
 
     def __eq__(self, other: object) -> bool:

@@ -100,6 +100,13 @@ class Debiting(Noted):
         refused. With `at_once` the same transaction says that the draw begins, as `mark_drawing` does. A `value` that
         is kept already binds the entry to it: under the same id no other is paid for. `people` says whose the rows
         are, where the account is kept for a population.
+
+        Args:
+            name: the account.
+            charge: what is paid.
+            adjacency: how neighbours differ.
+            what: what is released, in words.
+            guarantee: its kind.
         """
         checks.one_of("guarantee", guarantee, GUARANTEES)
         charge.require_unchanged()
@@ -211,7 +218,14 @@ class Debiting(Noted):
     def check_affordable(
         self, name: str, charge: Charge, adjacency: Adjacency, people: str = ""
     ) -> None:
-        """Raise what `debit` would raise now; nothing is recorded, and a later debit is checked again."""
+        """Raise what `debit` would raise now; nothing is recorded, and a later debit is checked again.
+
+        Args:
+            name: the account.
+            charge: what would be paid.
+            adjacency: how neighbours differ.
+            people: whose rows these are.
+        """
         charge.require_unchanged()
         prepared = self._prepared(name, charge, adjacency, people=people)
         with self._database.reading() as connection:
@@ -223,15 +237,28 @@ class Debiting(Noted):
                 admit(prepared.offer, prepared.used, charge)
 
     def mark_drawing(self, identifier: str) -> None:
-        """Say that the draw begins; from here on the entry can never be voided. Only one caller succeeds."""
+        """Say that the draw begins; from here on the entry can never be voided. Only one caller succeeds.
+
+        Args:
+            identifier: the entry's id.
+        """
         self._move(identifier, "debited", "drawing", "")
 
     def mark_released(self, identifier: str) -> None:
-        """Say that the draw is done; saying it twice is harmless, since a repeatable draw may be done twice."""
+        """Say that the draw is done; saying it twice is harmless, since a repeatable draw may be done twice.
+
+        Args:
+            identifier: the entry's id.
+        """
         self._move(identifier, "drawing", "released", "")
 
     def void(self, identifier: str, reason: str) -> None:
-        """Give back a debit whose draw never began; logged for good."""
+        """Give back a debit whose draw never began; logged for good.
+
+        Args:
+            identifier: the entry's id.
+            reason: why, for the log.
+        """
         if not isinstance(reason, str) or not reason.strip():
             checks.refuse("reason", "text that says why the entry is voided", reason)
         self._move(identifier, "debited", "void", reason)

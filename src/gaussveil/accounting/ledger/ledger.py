@@ -32,7 +32,11 @@ ACCOUNT_RULES = ("adaptive", "planned")
 
 
 class Ledger(Debiting, Readable):
-    """A ledger file, shared by any number of processes."""
+    """A ledger file, shared by any number of processes.
+
+    Args:
+        path: the ledger's file.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._database = Database(path)
@@ -41,14 +45,22 @@ class Ledger(Debiting, Readable):
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Ledger:
-        """Make a new ledger file, readable by its owner only."""
+        """Make a new ledger file, readable by its owner only.
+
+        Args:
+            path: the file to make; refused if it exists.
+        """
         Database(path).create()
         return cls(path)
 
     @classmethod
     @contextmanager
     def held(cls, path: str | os.PathLike[str]) -> Iterator[Ledger]:
-        """A ledger whose operations inside the block share one connection."""
+        """A ledger whose operations inside the block share one connection.
+
+        Args:
+            path: the ledger's file.
+        """
         ledger = cls.__new__(cls)
         ledger._database = Database(path)
         with ledger._database.held():
@@ -81,6 +93,12 @@ class Ledger(Debiting, Readable):
 
         An account of named `people` ("the homes of Aarau") pays for every table of theirs, whatever its column of names
         is called. Budgets of several accounts of one population add; opening a second one says so.
+
+        Args:
+            name: of the account.
+            epsilon, delta: its budget.
+            dataset: name of the data that it protects.
+            sampler_share: share of delta that is kept for samplers designed after their noise.
         """
         budget, folded = self.check_terms(
             name,
@@ -139,7 +157,19 @@ class Ledger(Debiting, Readable):
         sampler_share: float = 1e-3,
         people: str = "",
     ) -> tuple[Budget, Folded]:
-        """Refuse terms that no account can have, without a file: call it before `create`. Budget and folded plan."""
+        """Refuse terms that no account can have, without a file: call it before `create`. Budget and folded plan.
+
+        Args:
+            name: of the account.
+            epsilon, delta: its budget.
+            adjacency: how neighbours differ; the first entry fixes it by default.
+            rule: "adaptive" or "planned".
+            plan: of a planned account, its charges.
+            filter: of an adaptive account, "mean-shift", "renyi" or "auto".
+            order: of the Renyi filter.
+            sampler_share: share of delta that is kept for samplers.
+            people: whose budget it is.
+        """
         budget = Budget(epsilon, delta, sampler_share)
         new_name(name, ())
         checks.one_of("rule", rule, ACCOUNT_RULES)

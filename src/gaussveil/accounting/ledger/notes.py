@@ -56,7 +56,12 @@ class Noted:
                 )
 
     def paid_for(self, identifier: str, value: bytes) -> bool | None:
-        """Whether the entry of this id paid for this very value; None where there is no such entry."""
+        """Whether the entry of this id paid for this very value; None where there is no such entry.
+
+        Args:
+            identifier: the entry's id.
+            value: the bytes of what is released.
+        """
         with self._database.reading() as connection:
             if records.find_entry(connection, identifier) is None:
                 return None
@@ -65,11 +70,21 @@ class Noted:
             )
 
     def note_saved(self, identifier: str, state: bytes) -> None:
-        """Say that a release that goes on (a stream) was written down in this state, which may be continued once."""
+        """Say that a release that goes on (a stream) was written down in this state, which may be continued once.
+
+        Args:
+            identifier: the entry's id.
+            state: the bytes that were written down.
+        """
         self._note(identifier, journal.SAVED, self._seal(state))
 
     def note_continued(self, identifier: str, state: bytes) -> None:
-        """Say that a release goes on from a state; refused unless it is the last that was saved, and still waits."""
+        """Say that a release goes on from a state; refused unless it is the last that was saved, and still waits.
+
+        Args:
+            identifier: the entry's id.
+            state: the bytes that it goes on from.
+        """
         with self._database.writing() as connection:
             entry = self._entry_to_note(connection, identifier)
             last = journal.last_note(connection, identifier)

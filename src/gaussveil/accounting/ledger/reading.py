@@ -39,12 +39,20 @@ class Readable(Told):
             return records.account_names(connection)
 
     def terms(self, name: str) -> Rules:
-        """Give an account's terms."""
+        """Give an account's terms.
+
+        Args:
+            name: the account.
+        """
         with self._database.reading() as connection:
             return records.find_account(connection, name)[1]
 
     def slots(self, name: str) -> list[Slot]:
-        """Give the places of an account's plan; none where it has no plan."""
+        """Give the places of an account's plan; none where it has no plan.
+
+        Args:
+            name: the account.
+        """
         with self._database.reading() as connection:
             return records.slots(connection, records.find_account(connection, name)[0])
 
@@ -54,7 +62,11 @@ class Readable(Told):
             return records.draw_key(connection)
 
     def statement(self, name: str) -> Statement:
-        """Compose everything the account has spent."""
+        """Compose everything the account has spent.
+
+        Args:
+            name: the account.
+        """
         with self._database.reading() as connection:
             number, terms = records.find_account(connection, name)
             others = [
@@ -96,26 +108,42 @@ class Readable(Told):
         ]
 
     def entry(self, identifier: str) -> Entry | None:
-        """The entry of an id; None where there is none."""
+        """The entry of an id; None where there is none.
+
+        Args:
+            identifier: the entry's id, that of its release.
+        """
         with self._database.reading() as connection:
             return records.find_entry(connection, identifier)
 
     def entries(self, name: str) -> list[Entry]:
-        """Every entry of an account, oldest first."""
+        """Every entry of an account, oldest first.
+
+        Args:
+            name: the account.
+        """
         with self._database.reading() as connection:
             return records.list_entries(
                 connection, records.find_account(connection, name)[0], name
             )
 
     def history(self, name: str | None = None) -> list[Event]:
-        """Give the log, of one account or of all."""
+        """Give the log, of one account or of all.
+
+        Args:
+            name: the account; all by default.
+        """
         with self._database.reading() as connection:
             if name is not None:
                 name = records.find_account(connection, name)[1].name
             return records.list_events(connection, name)
 
     def line(self, number: int) -> str | None:
-        """The link of the log's hash chain at a line; None where there is no such line."""
+        """The link of the log's hash chain at a line; None where there is no such line.
+
+        Args:
+            number: of the line.
+        """
         with self._database.reading() as connection:
             return journal.link(connection, number)
 

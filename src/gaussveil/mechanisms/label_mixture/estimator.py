@@ -72,6 +72,7 @@ class PrivateLabelMixture(MixtureEstimator):
         columns: feature columns of a frame or Source (default: all but the label's).
         account: where the fit is debited before anything is drawn; without one the certificate says "not recorded".
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
+        people: whose rows these are, as an account that is kept for a population names them.
     """
 
     mechanism = "label mixture"

@@ -102,7 +102,11 @@ class Continued(Told, Mechanism):
             self._waiting = None
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write design, certificate and state to a file of the owner's; this stream or a loaded one goes on from it."""
+        """Write design, certificate and state to a file of the owner's; this stream or a loaded one goes on from it.
+
+        Args:
+            path: the file to write.
+        """
         if self._waiting is not None:
             self._waiting.claim()
         if self.is_open:
@@ -126,6 +130,10 @@ class Continued(Told, Mechanism):
 
         A saved state is continued once, by whoever answers the next reading (`continuation.py`). A second continuation,
         a copy, an older state and a file that was changed are refused.
+
+        Args:
+            path: the file that `save` wrote.
+            generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
         """
         what = f"the {cls.kept_as} {path}"
         try:

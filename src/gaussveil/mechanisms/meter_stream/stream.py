@@ -88,6 +88,10 @@ class MeterStream(Continued):
 
     The account is debited once, before the first output. Never push the same reading twice: two outputs of one
     reading tell more than the certificate says. The gateway (docs/gateway.md) sees to that.
+
+    Args:
+        design, spectrum: of the stream, and the certificate of the spectrum that it rests on, if any.
+        account, generator: who is debited before the first output; a `SeededGenerator` for studies alone.
     """
 
     mechanism = "meter stream"
@@ -158,7 +162,7 @@ class MeterStream(Continued):
             limits: public range in kW that readings are clipped to.
             substitute: public reading that stands for a missing one.
             sample_limit: how many readings the certificate covers; ten years by default.
-            account: debited once, before the first output.
+            account, generator: debited once, before the first output; a `SeededGenerator` for studies alone.
         """
         period = hours("sample_period", sample_period)
         request = StreamRequest(
@@ -189,8 +193,9 @@ class MeterStream(Continued):
     def plan(
         self, *, typical_kw: float = 1.0, repeated_events: int = REPEATED_EVENTS
     ) -> StreamPlan:
-        """Noise, energy errors and what they are good for, against a public typical load; nothing is spent.
+        """Noise, energy errors and what they are good for, against a public `typical_kw`; nothing is spent.
 
+        Of `repeated_events` hidden events together it tells the promise, too.
         Good for shape: an hour's mean is known to within the typical load. Good for daily energy: to within a quarter;
         for monthly energy: to within a tenth. `compared` holds the same for every purpose that this promise allows.
         """
@@ -348,7 +353,7 @@ class MeterStream(Continued):
     def from_record(
         cls, record: Any, name: str = "of a file", *, generator: Generator | None = None
     ) -> Self:
-        """Inverse of `to_record`; the record may come from anybody."""
+        """Inverse of `to_record`; the record may come from anybody, and messages call it `name`; `generator` draws."""
         try:
             if record["format"] != FORMAT or record["version"] != VERSION:
                 raise FormatError(f"{name} is not a meter stream of version {VERSION}")

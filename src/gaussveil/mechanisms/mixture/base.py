@@ -43,6 +43,10 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         """Debit, draw, certify. `y` holds labels, or names the label column of a frame or Source.
 
         Every refusal comes before the debit and depends on public knowledge only: types, columns, parameters.
+
+        Args:
+            X: rows of features, a table or a `Source`.
+            y: labels, or the name of their column.
         """
         records = self._records(X, y)
         if isinstance(y, str):
@@ -76,7 +80,12 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         return self
 
     def plan(self, X: Any, y: Any = None) -> Plan:
-        """What `fit` would debit and certify; nothing is drawn or spent."""
+        """What `fit` would debit and certify; nothing is drawn or spent.
+
+        Args:
+            X: rows of features, a table or a `Source`; its columns are looked at.
+            y: labels, or the name of their column.
+        """
         return self._design(self._records(X, y))[0]
 
     def _said(
@@ -108,7 +117,13 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         )
 
     def diagnose(self, X: Any, y: Any, held_out: Any = None) -> PrivateDiagnostics:
-        """How close the release is to the fit without privacy, measured on private records: never publish it."""
+        """How close the release is to the fit without privacy, measured on private records: never publish it.
+
+        Args:
+            X: rows of features, a table or a `Source`.
+            y: labels, or the name of their column.
+            held_out: other rows, whose likelihood is told under both models.
+        """
         check_is_fitted(self, "model_")
         named = hasattr(X, "columns") or hasattr(X, "schema")
         columns = self.columns or (list(self.model_.columns) if named else None)
@@ -129,6 +144,10 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         """Synthetic rows and their classes; free, being post-processing.
 
         Two arrays; after a fit to a pandas or polars frame, a frame with the same columns and a series of classes.
+
+        Args:
+            n_samples: how many rows.
+            random_state: seed of the draws.
         """
         check_is_fitted(self, "model_")
         rows, index = self.model_.sample(n_samples, random_state)
@@ -140,23 +159,40 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         )
 
     def score_samples(self, X: Any) -> Floats:
-        """Log density of every row under the released mixture, of its known columns where some are missing."""
+        """Log density of every row under the released mixture, of its known columns where some are missing.
+
+        Args:
+            X: rows of features, a table or a `Source`; missing values are allowed.
+        """
         rows = self._rows(X)
         return self.model_.log_density(rows)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Accuracy where labels are given, else the mean log-likelihood."""
+        """Accuracy where labels are given, else the mean log-likelihood.
+
+        Args:
+            X: rows of features, a table or a `Source`.
+            y: labels, if there are any.
+        """
         if y is None:
             return float(np.mean(self.score_samples(X)))
         return float(np.mean(self.predict(X) == np.asarray(y)))
 
     def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of the classes, in the order of `classes_`."""
+        """Probabilities of the classes, in the order of `classes_`.
+
+        Args:
+            X: rows of features, a table or a `Source`.
+        """
         rows = self._rows(X)
         return self.model_.probabilities(rows)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of every row."""
+        """The most probable class of every row.
+
+        Args:
+            X: rows of features, a table or a `Source`.
+        """
         rows = self._rows(X)
         return np.asarray(self.classes_[np.argmax(self.model_.log_joint(rows), axis=1)])
 

@@ -84,6 +84,7 @@ class PrivateGaussianMixture(MixtureEstimator):
             contribute; "auto" for as many as still help beside the noise.
         account: where the fit is debited before anything is drawn; without one the certificate says "not recorded".
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
+        people: whose rows these are, as an account that is kept for a population names them.
 
     Where labels alone are to be protected, `PrivateLabelMixture` needs far less noise.
     """

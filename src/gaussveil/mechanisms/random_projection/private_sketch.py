@@ -71,6 +71,7 @@ class PrivateSketch(Mechanism):
             contribute.
         account: where the sketch is debited before it is drawn; without one the certificate says "not recorded".
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
+        people: whose rows these are, as an account that is kept for a population names them.
 
     After `fit`: `sketch_` (d x r), `ridge_`, `leverage_` (the public bound p*), `certificate_`, and the estimates.
     """
@@ -91,7 +92,12 @@ class PrivateSketch(Mechanism):
     released_: Sketch = field(init=False, repr=False)
 
     def plan(self, columns: int, rows_per_unit: int | None = None) -> SketchPlan:
-        """The design for a table of so many columns, without data. `plan(d).compare()` says what it will be worth."""
+        """The design for a table of so many columns, without data. `plan(d).compare()` says what it will be worth.
+
+        Args:
+            columns: how many the table has.
+            rows_per_unit: how many rows of each unit are used.
+        """
         checks.one_of("variant", self.variant, VARIANTS)
         for name, variant in (("rate", "subsampled"), ("test_noise", "tested")):
             if getattr(self, name) is not None and self.variant != variant:
@@ -164,6 +170,10 @@ class PrivateSketch(Mechanism):
 
         Every refusal comes before the debit and depends on columns and parameters only. Records with a missing or
         infinite value are left out.
+
+        Args:
+            X: the table, an array or a `Source`.
+            released: what is released, in words, for the certificate.
         """
         source = as_source(X, unit=self.unit, rows_per_unit=self.rows_per_unit)
         names = self._columns(source)
@@ -202,13 +212,22 @@ class PrivateSketch(Mechanism):
         return self._fitted().gram()
 
     def covariance(self, rows: float) -> Estimate:
-        """Second moments per record (`Sketch.covariance`)."""
+        """Second moments per record (`Sketch.covariance`).
+
+        Args:
+            rows: number of records that the moments are divided by.
+        """
         return self._fitted().covariance(rows)
 
     def least_squares(
         self, target: str | int, predictors: Sequence[str | int] | None = None
     ) -> LinearEstimate:
-        """Regression of one column on others (`Sketch.least_squares`)."""
+        """Regression of one column on others (`Sketch.least_squares`).
+
+        Args:
+            target: the column to explain.
+            predictors: the columns that explain it; all others by default.
+        """
         return self._fitted().least_squares(target, predictors)
 
     def ridge_regression(
@@ -217,11 +236,21 @@ class PrivateSketch(Mechanism):
         penalty: float | None = None,
         predictors: Sequence[str | int] | None = None,
     ) -> LinearEstimate:
-        """Regression with a penalty (`Sketch.ridge_regression`)."""
+        """Regression with a penalty (`Sketch.ridge_regression`).
+
+        Args:
+            target: the column to explain.
+            penalty: weight of the squared coefficients.
+            predictors: the columns that explain it; all others by default.
+        """
         return self._fitted().ridge_regression(target, penalty, predictors)
 
     def pca(self, k: int) -> PrincipalComponents:
-        """Largest eigenvalues and their directions (`Sketch.pca`)."""
+        """Largest eigenvalues and their directions (`Sketch.pca`).
+
+        Args:
+            k: how many.
+        """
         return self._fitted().pca(k)
 
     def _fitted(self) -> Sketch:

@@ -63,6 +63,10 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
     normal law), `interval_` (95 %, d x d x 2: sampling, as of a normal law, and privacy noise), `count_`, `moments_`,
     `normal_` (whether as many rows were weighted down as of a normal law, the radius being near enough to tell: else
     what they lack is not known).
+
+    Args:
+        epsilon, delta, bounds, row_norm, unit, rows_per_unit: as in `PrivateLinearRegression`.
+        account, generator, people: as in `GaussianRelease`.
     """
 
     mechanism = "covariance"
@@ -70,7 +74,12 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
     moments_: NoisyMoments = field(init=False)
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Bound the rows, debit the account, draw the moments."""
+        """Bound the rows, debit the account, draw the moments.
+
+        Args:
+            X: rows of features, a table or a `Source`.
+            y: nothing; scikit-learn passes it.
+        """
         moments = self.moments_ = self._released(Table.of(self, X)).value
         sums, noise = moments.centred()
         scale = moments.scale
@@ -154,6 +163,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
     Args (beside those of `PrivateCovariance`):
         n_components: how many directions to keep; by default those whose variance surely stands out of the noise, one
             at least.
+        epsilon, delta, bounds, row_norm, unit, rows_per_unit: as in `PrivateLinearRegression`.
+        account, generator, people: as in `GaussianRelease`.
 
     Attributes: `components_`, `explained_variance_` (less what noise lifts it by) with `explained_variance_interval_`
     (95 %: sampling, as of a normal law, and privacy noise), `trusted_` (which of these intervals hold: the others are
@@ -165,7 +176,12 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
     n_components: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Bound the rows, debit the account, draw the moments, turn."""
+        """Bound the rows, debit the account, draw the moments, turn.
+
+        Args:
+            X: rows of features, a table or a `Source`.
+            y: nothing; scikit-learn passes it.
+        """
         if self.n_components is None:
             wanted = None
         else:
@@ -243,12 +259,20 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
         return "\n".join(lines)
 
     def transform(self, X: Any) -> Floats:
-        """Coordinates along the components."""
+        """Coordinates along the components.
+
+        Args:
+            X: rows of features.
+        """
         check_is_fitted(self, "components_")
         return np.asarray((new_rows(self, X) - self.mean_) @ self.components_.T)
 
     def inverse_transform(self, X: Any) -> Floats:
-        """Rows with these coordinates."""
+        """Rows with these coordinates.
+
+        Args:
+            X: coordinates along the components, a row each.
+        """
         check_is_fitted(self, "components_")
         return np.asarray(np.asarray(X) @ self.components_ + self.mean_)
 

@@ -188,6 +188,7 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
         unit, rows_per_unit: who is protected and how many rows of each are used; by default each row is its own unit.
             Of several rows a tenth of the budget tells how long their sums are and how far they vary together.
         account, generator: as in `GaussianRelease`.
+        people: whose rows these are, as an account that is kept for a population names them.
 
     Attributes: `coef_`, `intercept_`, `std_error_`, `interval_` (95 %: sampling and privacy noise), `fits_` (one
     `LinearFit` per target), `moments_` (what was released: `regress(moments_, ...)` costs nothing more).
@@ -202,7 +203,12 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
     fits_: tuple[LinearFit, ...] = field(init=False)
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Bound the rows, debit the account, draw the moments, solve."""
+        """Bound the rows, debit the account, draw the moments, solve.
+
+        Args:
+            X: rows of features, a table or a `Source`.
+            y: the target, or targets; None where X is a `Source` with a column of it.
+        """
         table = Table.of(self, X, y, supervised=True)
         self.moments_ = self._released(table, self.target_bounds).value
         self.fits_ = tuple(
@@ -301,7 +307,12 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
         return replace(moments, effects=effects)
 
     def predict(self, X: Any, return_interval: bool = False) -> Any:
-        """The regression's value; on request also its 95 % interval, one (low, high) per row and target."""
+        """The regression's value; on request also its 95 % interval, one (low, high) per row and target.
+
+        Args:
+            X: rows of features.
+            return_interval: give the interval, too.
+        """
         check_is_fitted(self, "fits_")
         rows = new_rows(self, X)
         design = np.column_stack((np.ones(len(rows)), rows))

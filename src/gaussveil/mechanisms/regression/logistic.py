@@ -100,6 +100,7 @@ class PrivateLogisticRegression(BoundedMechanism, TwoClasses, BaseEstimator):
         classes: the two labels, public; records with another label are left out. By default the labels found in y,
             which must then be public knowledge; of a `Source` they must be named.
         target: name of the label's column where X is a `Source`.
+        people: whose rows these are, as an account that is kept for a population names them.
 
     Attributes: `coef_` and `intercept_` for rows within the radius (longer ones are shortened, in `predict` too),
     `classes_`, `certificate_`, and `units_`, the centre and scale of every column.
@@ -111,7 +112,12 @@ class PrivateLogisticRegression(BoundedMechanism, TwoClasses, BaseEstimator):
     target: str = "label"
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Bound the rows, debit the account, take the steps."""
+        """Bound the rows, debit the account, take the steps.
+
+        Args:
+            X: rows of features, a table or a `Source`.
+            y: two labels; None where X is a `Source` with a column of them.
+        """
         if isinstance(X, Source):
             if self.classes is None:
                 raise ParameterError(
@@ -157,7 +163,11 @@ class PrivateLogisticRegression(BoundedMechanism, TwoClasses, BaseEstimator):
         return self
 
     def decision_function(self, X: Any) -> Floats:
-        """Log-odds of the second class; a row is bounded as those were that the coefficients were fitted on."""
+        """Log-odds of the second class; a row is bounded as those were that the coefficients were fitted on.
+
+        Args:
+            X: rows of features.
+        """
         check_is_fitted(self, "coef_")
         rows = np.asarray(new_rows(self, X), dtype=np.float64).T
         return np.asarray(

@@ -66,6 +66,7 @@ class RunningTotal(Continued):
     The account is debited once, before the first total. Memory is a number a buffer, and the last week's totals.
 
     Args:
+        epsilon, delta: the promise for all totals.
         steps: readings that are covered, at most.
         limits: public range that a reading is clipped to.
         size: by how much one reading may be changed; all that the limits allow, its absence included, by default.
@@ -77,7 +78,7 @@ class RunningTotal(Continued):
         sample_period: hours between readings, or text; what durations such as "7d" are measured by.
         keep: how many of the last totals are kept, for windows and means; readings, or hours as text.
         substitute: public reading that stands for a missing one.
-        account: debited once, before the first total.
+        account, people, generator: as in `GaussianRelease`; debited once, before the first total.
     """
 
     mechanism = "running total"
@@ -173,9 +174,9 @@ class RunningTotal(Continued):
         return float(self.push_many([reading])[0])
 
     def push_many(self, readings: Any, *, order: Sequence[str] = ()) -> Floats:
-        """The totals after each reading of a block; the same as one by one.
+        """The totals after each of a block of readings; the same as one by one.
 
-        One number per reading, or a row per reading and a column per meter: totals over all meters.
+        One number per reading, or a row per reading and a column per meter (named in `order`): totals over all.
         """
         design = self.design_
         values = meter_columns(
@@ -315,7 +316,7 @@ class RunningTotal(Continued):
     def from_record(
         cls, record: Any, name: str = "of a file", *, generator: Generator | None = None
     ) -> Self:
-        """Inverse of `to_record`; the record may come from anybody."""
+        """Inverse of `to_record`; the record may come from anybody, and messages call it `name`; `generator` draws."""
         try:
             if record["format"] != FORMAT or record["version"] != VERSION:
                 raise FormatError(f"{name} is not a running total of version {VERSION}")

@@ -73,6 +73,7 @@ class SyntheticTable(Mechanism):
             before anything is spent, and the plan says how good it will be.
         account: where the release is debited before anything is drawn.
         generator: a `SeededGenerator` for studies (no guarantee then).
+        people: whose rows these are, as an account that is kept for a population names them.
     """
 
     mechanism = "synthetic table"
@@ -87,13 +88,20 @@ class SyntheticTable(Mechanism):
     model_: SyntheticModel = field(init=False, repr=False)
 
     def plan(self, data: Any) -> Plan:
-        """What `release` would debit and certify; only the columns' names and types are looked at."""
+        """What `release` would debit and certify; only the columns' names and types are looked at.
+
+        Args:
+            data: the table, or a `Source`.
+        """
         return self._plan(self._records(data))
 
     def release(self, data: Any) -> Release[SyntheticModel]:
         """Debit, draw, certify; `value.sample(n)` draws rows, as many and as often as you like.
 
         Every refusal comes before the debit and depends on public knowledge only: types, columns, parameters.
+
+        Args:
+            data: the table, or a `Source`.
         """
         records = self._records(data)
         plan = self._plan(records)
@@ -114,7 +122,13 @@ class SyntheticTable(Mechanism):
     def sample(
         self, count: int | None = None, seed: int | None = None, *, anyway: bool = False
     ) -> Any:
-        """Rows of the last release, in a frame of the library that the table came in."""
+        """Rows of the last release, in a frame of the library that the table came in.
+
+        Args:
+            count: how many rows.
+            seed: of the draws; the system's generator by default.
+            anyway: draw also where the release says that its rows are of no use.
+        """
         return self._framed(self.model_.sample(count, seed, anyway=anyway))
 
     def summary(

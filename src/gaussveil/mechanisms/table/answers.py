@@ -119,7 +119,13 @@ class _Bounded(_OfColumn):
 
 @dataclass(frozen=True)
 class Sum(_Bounded):
-    """Sum of a column clipped to `between`, or within the bounds of `Mean`; a unit weighs as much as there."""
+    """Sum of a column clipped to `between`, or within the bounds of `Mean`; a unit weighs as much as there.
+
+    Args:
+        column: name of the column.
+        between: public range that values are clipped to.
+        bounds, unit_norm: as in `Mean`.
+    """
 
 
 @dataclass(frozen=True)
@@ -131,12 +137,24 @@ class Mean(_Bounded):
     released with it. `unit_norm` bounds a root mean square over the groups that a unit can have: one number, the others
     then being learnt from the data within the budget, or three: of the whole curve, of its smooth part about the rough
     one, of the rest.
+
+    Args:
+        column: name of the column.
+        between: public range that values are clipped to.
+        bounds: "auto" to learn the bounds within the budget.
+        unit_norm: public bound on a unit's whole curve instead.
     """
 
 
 @dataclass(frozen=True)
 class Variance(_OfColumn):
-    """Variance of a column clipped to `between`, with bounds="auto" to the part of it that is learnt."""
+    """Variance of a column clipped to `between`, with bounds="auto" to the part of it that is learnt.
+
+    Args:
+        column: name of the column.
+        between: public range that values are clipped to.
+        bounds: "auto" to learn the part of it that is used.
+    """
 
     bounds: str | None = None
 
@@ -148,7 +166,12 @@ class Variance(_OfColumn):
 
 @dataclass(frozen=True)
 class Share(_OfColumn):
-    """Share of the rows whose value lies in `between`, ends included; an end may be infinite."""
+    """Share of the rows whose value lies in `between`, ends included; an end may be infinite.
+
+    Args:
+        column: name of the column.
+        between: the range.
+    """
 
     def __post_init__(self) -> None:
         low, high = (float(end) for end in self.span)
@@ -186,6 +209,11 @@ class Histogram(_OfEdges):
     With `whole` a unit counts in whole rows: of more than `rows_per_group` so many, shared among its bins as its rows
     are, by largest remainders. Where units have no more rows than that it changes nothing but the noise: Laplace noise
     on whole numbers is a little smaller. Where they have more, one row each tells in which bin most of a unit's lie.
+
+    Args:
+        column: name of the column.
+        edges: public numbers that rise.
+        whole: whether a unit counts in whole rows.
     """
 
     whole: bool = False
@@ -203,7 +231,12 @@ class Histogram(_OfEdges):
 
 @dataclass(frozen=True)
 class CDF(_OfEdges):
-    """Share of the rows at or below each public edge but the first; values outside count as the ends."""
+    """Share of the rows at or below each public edge but the first; values outside count as the ends.
+
+    Args:
+        column: name of the column.
+        edges: public numbers that rise; the first is the least value.
+    """
 
     @property
     def bins(self) -> Thresholds:
@@ -213,7 +246,14 @@ class CDF(_OfEdges):
 
 @dataclass(frozen=True)
 class Quantile(_Ranged, TableAnswer):
-    """Quantiles of a column clipped to `between`, with bounds="auto" to the part of it that is learnt."""
+    """Quantiles of a column clipped to `between`, with bounds="auto" to the part of it that is learnt.
+
+    Args:
+        column: name of the column.
+        q: share or shares of the rows below, each between 0 and 1.
+        between: public range.
+        bounds: "auto" to learn the part of the range that is used.
+    """
 
     column: str
     q: float | tuple[float, ...]

@@ -81,6 +81,7 @@ class TableRelease(Mechanism):
             needs no delta: `delta=0` is a promise of epsilon alone. The first release of an account is Gaussian, of
             which many add up to less; later ones have the smaller error at the same debit; see `TablePlan.laws`.
         progress: whether to draw a progress bar on standard error.
+        people: whose rows these are, as an account that is kept for a population names them.
     """
 
     mechanism = "table"
@@ -154,6 +155,9 @@ class TableRelease(Mechanism):
 
         Values have the columns that the release will have, filled with noise; where keys are to be discovered there
         are two, one of no group. Whoever writes or draws the release tries with these first.
+
+        Args:
+            data: the table, or a `Source`.
         """
         return self._rehearsed(self.plan(), self._identified(data), library_of(data))
 

@@ -26,6 +26,11 @@ class Enclosure:
 
     `proven` tells whether both ends are proven: every rounding is counted, as in ball arithmetic, so that delta surely
     lies between them. Otherwise they were computed in doubles whose errors are estimated.
+
+    Args:
+        lower, upper: ends of delta.
+        log_lower, log_upper: their logarithms.
+        proven: whether both ends are.
     """
 
     lower: Ends
@@ -36,7 +41,12 @@ class Enclosure:
 
     @classmethod
     def of(cls, lower: Ends, upper: Ends, *, proven: bool) -> Enclosure:
-        """The interval between two ends, whose logarithms are taken here."""
+        """The interval between two ends, whose logarithms are taken here.
+
+        Args:
+            lower, upper: the ends.
+            proven: whether both are.
+        """
         with np.errstate(divide="ignore"):
             log_lower = np.log(lower)[()]
             log_upper = np.log(upper)[()]
@@ -54,7 +64,11 @@ class Enclosure:
             )[()]
 
     def larger(self, other: Enclosure) -> Enclosure:
-        """Around the larger of two numbers, each between its ends."""
+        """Around the larger of two numbers, each between its ends.
+
+        Args:
+            other: the other number's interval.
+        """
         ends = {
             end: np.maximum(getattr(self, end), getattr(other, end))[()] for end in ENDS
         }

@@ -83,6 +83,9 @@ class DiscreteGaussian(HasLaw):
 
     The loss at i is shift (2 i - shift) / (2 sigma^2), i under X being the shift and the noise. Noise beyond REACH
     sigma is charged: above as an infinite loss, below as the loss at the last value.
+
+    Args:
+        sigma: its parameter, close to the standard deviation.
     """
 
     name: ClassVar[str] = "discrete-gaussian"

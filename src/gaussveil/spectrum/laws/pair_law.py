@@ -51,6 +51,7 @@ class Pair(HasLaw):
         breaks: of densities, places inside where they jump or have a kink; others are found, at some cost.
         error: of densities, the most probability that either may have outside of the support. What is found missing
             there is charged as an answer that reveals everything.
+        other: probabilities of both laws in the other direction, where they are not the same exchanged.
 
     Probabilities are divided by their sum, which must be 1 to a billionth. Raises `ParameterError` where they are
     negative or do not add up, and `ShapeError` where there are not as many in both.
@@ -197,7 +198,11 @@ class Pair(HasLaw):
         return self._sums.delta(epsilon)
 
     def enclose(self, epsilon: ArrayLike) -> Enclosure:
-        """Ends of delta; of densities they are not proven: quadrature found their probabilities."""
+        """Ends of delta; of densities they are not proven: quadrature found their probabilities.
+
+        Args:
+            epsilon: privacy level.
+        """
         ends = super().enclose(epsilon)
         if self.proven:
             return ends
