@@ -107,6 +107,13 @@ def digest(record: object) -> str:
 _PLAIN = {str, int, bool}
 
 
+def _finite(value: float, where: str) -> float:
+    """A number that JSON can hold."""
+    if not math.isfinite(value):
+        raise ParameterError(f"{where} must be finite to be written down. Got {value}.")
+    return value
+
+
 def plain(value: object, where: str) -> object:
     """Turn a public parameter into plain JSON values (NumPy scalars and arrays become numbers and lists)."""
     if type(value) in _PLAIN:  # most are
@@ -116,9 +123,7 @@ def plain(value: object, where: str) -> object:
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
-        if math.isfinite(value):
-            return value
-        raise ParameterError(f"{where} must be finite to be written down. Got {value}.")
+        return _finite(value, where)
     if isinstance(value, dict | Mapping):
         return {str(key): plain(item, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -79,12 +79,8 @@ def one_spelling(name: str, what: str = "name") -> str:
     return " ".join(unicodedata.normalize("NFKC", name).split()) or name
 
 
-def new_name(name: str, existing: Iterable[str], what: str = "name") -> str:
-    """The spelling under which something new may be opened; refused where people could take it for something else."""
-    name = one_spelling(name, what)
-    for letter in name:
-        _check_letter(letter, what)
-    _check_marks(name, what)
+def _check_scripts(name: str, what: str) -> None:
+    """Refuse letters that look like those of another script."""
     scripts = {
         _script(letter) for letter in name if unicodedata.category(letter)[0] in "LN"
     } - {""}
@@ -100,6 +96,15 @@ def new_name(name: str, existing: Iterable[str], what: str = "name") -> str:
         raise ParameterError(
             f"{what} must be written in letters of one script: others look alike. Got {mixed} in {name!a}."
         )
+
+
+def new_name(name: str, existing: Iterable[str], what: str = "name") -> str:
+    """The spelling under which something new may be opened; refused where people could take it for something else."""
+    name = one_spelling(name, what)
+    for letter in name:
+        _check_letter(letter, what)
+    _check_marks(name, what)
+    _check_scripts(name, what)
     looks = _looks(name)
     for other in existing:
         if name == other:

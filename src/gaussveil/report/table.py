@@ -80,7 +80,7 @@ def _numbers(rows: Any, name: str) -> Floats:
 
 
 def _draw_band(
-    axes: Axes, place: Floats, ends: list[Floats], style: dict[str, str]
+    axes: Axes, place: Floats, ends: list[Floats], style: dict[str, Any]
 ) -> None:
     """A line of values with the band around it."""
     value, low, high = ends
@@ -89,7 +89,7 @@ def _draw_band(
 
 
 def _draw_bars(
-    axes: Axes, place: Floats, ends: list[Floats], style: dict[str, str]
+    axes: Axes, place: Floats, ends: list[Floats], style: dict[str, Any]
 ) -> None:
     """Points of values, each with a bar from its low end to its high one."""
     value, low, high = ends

@@ -43,7 +43,9 @@ _MONDAY = np.datetime64("1970-01-05T00:00", "m")
 
 Zeros = Literal["keep", "missing", "refuse"]
 Unit = Literal["kW", "W", "kWh", "Wh"]
-Cells = tuple[tuple[str, ...], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
+_NamedCells = tuple[
+    tuple[str, ...], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]
+]
 """Names of households; of each cell the household, the row, the value, and the column that a message names."""
 FORMER_NAMES = {
     "household_column": "it is called household now",
@@ -191,7 +193,7 @@ class Readings:
         )
 
 
-def _as_long(columns: Columns, household: str, power: str) -> Cells:
+def _as_long(columns: Columns, household: str, power: str) -> _NamedCells:
     """A row per reading: names, whose readings they are, their rows and values, and how a message calls them."""
     if household not in columns:
         raise SchemaError(
@@ -310,7 +312,7 @@ def read_readings(
     return Readings(filled, names, np.datetime64(start, "m"), step, notes.found)
 
 
-def _melt(columns: Columns, time: str) -> Cells:
+def _melt(columns: Columns, time: str) -> _NamedCells:
     """The same of a column per household."""
     names = tuple(name for name in columns if name not in (time, *time.split("+")))
     if not names:

@@ -106,9 +106,9 @@ def randomly_moved(
         return PoissonSubsampled(
             GaussianPair.mean_shift(over(amount, noise)), float(rate)
         )
-    possible = [
-        (move, share) for move, share in moves if share and (move or not replace)
-    ]
+    possible = [(move, share) for move, share in moves if share]
+    if replace:  # by another record, which moves something
+        possible = [(move, share) for move, share in possible if move]
     rate = min(math.fsum(share for _, share in possible) + left, 1.0)
     parts: list[tuple[float, PrivacyProfile]]
     if replace:

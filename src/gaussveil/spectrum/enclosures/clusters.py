@@ -262,6 +262,13 @@ def clustered(
     ]
 
 
+def _repeated(term: Term, count: int) -> Term:
+    """A term that is taken `count` times."""
+    if count > 1:
+        return Term(term.gap, term.multiplicity * count, term.energy * count)
+    return term
+
+
 class CompositionCumulant:
     """K of a composition, its residuals included, as seen from a path."""
 
@@ -269,9 +276,7 @@ class CompositionCumulant:
         self, spectra: Sequence[tuple[BallSpectrum, int]], path: Floats
     ) -> None:
         terms = [
-            Term(term.gap, term.multiplicity * count, term.energy * count)
-            if count > 1
-            else term
+            _repeated(term, count)
             for spectrum, count in spectra
             for term in spectrum.terms
         ]
@@ -286,8 +291,12 @@ class CompositionCumulant:
         self._log_ratio = sum(
             (spectrum.log_ratio * count for spectrum, count in spectra), arb(0)
         )
-        # A composition is one pair of block-diagonal matrices.
-        rough = [(spectrum, count) for spectrum, count in spectra if not spectrum.exact]
+        self._set_residuals(
+            [(spectrum, count) for spectrum, count in spectra if not spectrum.exact]
+        )
+
+    def _set_residuals(self, rough: Sequence[tuple[BallSpectrum, int]]) -> None:
+        """Those of all matrices together: a composition is one pair of block-diagonal matrices."""
         self._rough = sum(len(spectrum.terms) * count for spectrum, count in rough)
         self._gram = _norm((rest.residual_gram, count) for rest, count in rough)
         self._across = _norm((rest.residual_gap, count) for rest, count in rough)

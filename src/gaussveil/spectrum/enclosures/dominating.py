@@ -57,14 +57,8 @@ def dominating_terms(spectrum: BallSpectrum) -> Dominating | None:
             rounded = 0.0
             ratio = arb(1)
             growth = arb(1)
-        elif gap > 0.5:
-            ratio = arb(outward(1 - gap, up=False))
-            rounded = min(outward(1 - ratio, up=True), math.nextafter(1.0, 0.0))
-            growth = (1 - ratio).max(arb(rounded)) / gap
         else:
-            rounded = outward(gap, up=bool(gap > 0))
-            ratio = 1 - arb(rounded)
-            growth = rounded / gap
+            rounded, ratio, growth = _outward_gap(gap)
         if not (ratio > 0 and math.isfinite(rounded)):
             return None
         gaps.append(rounded)
@@ -80,6 +74,16 @@ def dominating_terms(spectrum: BallSpectrum) -> Dominating | None:
     if share < 0.5 and math.isfinite(total):
         return Dominating(gaps, logs, energies, total)
     return None
+
+
+def _outward_gap(gap: arb) -> tuple[float, arb, arb]:
+    """A gap as a double further from 0, its ratio of variances, and by how much at most its energy grows with it."""
+    if gap > 0.5:
+        ratio = arb(outward(1 - gap, up=False))
+        rounded = min(outward(1 - ratio, up=True), math.nextafter(1.0, 0.0))
+        return rounded, ratio, (1 - ratio).max(arb(rounded)) / gap
+    rounded = outward(gap, up=bool(gap > 0))
+    return rounded, 1 - arb(rounded), rounded / gap
 
 
 def is_sharp(spectrum: BallSpectrum) -> bool:

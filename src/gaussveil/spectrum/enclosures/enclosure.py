@@ -126,13 +126,7 @@ def enclose_delta(sources: Sequence[tuple[Doubles, int]], epsilon: float) -> Enc
     at all is known by then `NumericalError` says so.
     """
     level = float(epsilon_array(epsilon, np.zeros(0)))
-    if any(count < 0 for _, count in sources):
-        raise ParameterError("The count of a source must be >= 0. Got a negative one.")
-    active = [
-        (source, int(count))
-        for source, count in sources
-        if count > 0 and not source.trivial
-    ]
+    active = _active(sources)
     if not active:
         return ZERO
     best = UNKNOWN
@@ -147,14 +141,10 @@ def enclose_delta(sources: Sequence[tuple[Doubles, int]], epsilon: float) -> Enc
                 continue
             reduced = True
             with ctx.workprec(precision):
-                flat = all(
-                    spectrum.exact and not spectrum.terms for spectrum, _ in spectra
-                )
-                ends, tight = (
-                    mean_shift(spectra, level)
-                    if flat
-                    else BallIntegral(spectra, level, budget).enclose()
-                )
+                if _is_flat(spectra):
+                    ends, tight = mean_shift(spectra, level)
+                else:
+                    ends, tight = BallIntegral(spectra, level, budget).enclose()
             best = intersection(best, ends)
             if tight:
                 return best
@@ -164,6 +154,22 @@ def enclose_delta(sources: Sequence[tuple[Doubles, int]], epsilon: float) -> Enc
         )
         raise NumericalError(undecided if reduced else NEARLY_SINGULAR)
     return best
+
+
+def _active(sources: Sequence[tuple[Doubles, int]]) -> list[tuple[Doubles, int]]:
+    """The sources that count."""
+    if any(count < 0 for _, count in sources):
+        raise ParameterError("The count of a source must be >= 0. Got a negative one.")
+    return [
+        (source, int(count))
+        for source, count in sources
+        if count > 0 and not source.trivial
+    ]
+
+
+def _is_flat(spectra: Sequence[tuple[BallSpectrum, int]]) -> bool:
+    """Whether the composition is a mean shift alone."""
+    return all(spectrum.exact and not spectrum.terms for spectrum, _ in spectra)
 
 
 def exact_terms(sources: Sequence[ExactSource]) -> BallSpectrum | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,23 +27,10 @@ def upper_end(sources: Sequence[ExactSource], epsilon: float) -> float:
     """At least delta(epsilon) of the composition of exact terms, by less than one part in 1e10; infinite if unknown."""
     columns = []
     for source in sources:
-        origin = source.origin
-        if not (
-            isinstance(origin, ExactTerms)
-            and isinstance(origin.variance_gap, np.ndarray)
-        ):
+        terms = _terms_of(source)
+        if terms is None:
             return math.inf
-        gap = origin.variance_gap
-        number = origin.multiplicity * source.count
-        energy = origin.energy * source.count
-        if origin.mean_gap is not None:
-            energy = origin.mean_gap * origin.mean_gap * number
-        logs = number * np.log1p(-gap)
-        if source.swapped:  # measured where X is standard
-            logs = -logs
-            energy = energy / (1 - gap)
-            gap = -gap / (1 - gap)
-        columns.append((gap, number, energy, logs))
+        columns.append(terms)
     gap, number, energy, logs = (
         np.concatenate(column, axis=-1) for column in zip(*columns)
     )
@@ -76,3 +64,23 @@ def upper_end(sources: Sequence[ExactSource], epsilon: float) -> float:
     return float(
         min(max((total + loose) * math.exp(level) * (1 + 2.0**-48), math.ulp(0.0)), 1.0)
     )
+
+
+def _terms_of(source: ExactSource) -> tuple[Any, Any, Any, Any] | None:
+    """Gaps, multiplicities, energies and logs of ratios of exact terms; None of matrices, and of arrays elsewhere."""
+    origin = source.origin
+    if not isinstance(origin, ExactTerms):
+        return None
+    gap = origin.variance_gap
+    if not isinstance(gap, np.ndarray):
+        return None
+    number = origin.multiplicity * source.count
+    energy = origin.energy * source.count
+    if origin.mean_gap is not None:
+        energy = origin.mean_gap * origin.mean_gap * number
+    logs = number * np.log1p(-gap)
+    if source.swapped:  # measured where X is standard
+        logs = -logs
+        energy = energy / (1 - gap)
+        gap = -gap / (1 - gap)
+    return gap, number, energy, logs

@@ -76,23 +76,29 @@ def _interval(
     laws: tuple[Any, Any], support: tuple[float, float] | None, breaks: Sequence[float]
 ) -> tuple[float, float, list[float]]:
     """Ends of the support and places inside where a density may have a kink."""
-    known = [law for law in laws if hasattr(law, "pdf") and hasattr(law, "ppf")]
+    named = [law for law in laws if hasattr(law, "pdf") and hasattr(law, "ppf")]
     inside = [float(place) for place in breaks]
-    for law in known:
+    for law in named:
         inside += [float(end) for end in (*law.support(), law.ppf(0.5))]
-    if support is not None:
+    if support is None:
+        low, high = _quantiles(named)
+    else:
         low = real("support", support[0], "(-inf, inf)")
         high = real("support", support[1], "(-inf, inf)")
-    elif len(known) == 2:
-        low = min(float(law.ppf(TAIL)) for law in known)
-        high = max(float(law.isf(TAIL)) for law in known)
-    else:
-        raise ParameterError(
-            "'support' must be given for densities that are functions: the interval in which answers are told apart."
-        )
     if not -math.inf < low < high < math.inf:
         refuse("support", "an interval of positive, finite length", support)
     return low, high, sorted(place for place in inside if low < place < high)
+
+
+def _quantiles(named: Sequence[Any]) -> tuple[float, float]:
+    """Where next to nothing of two distributions lies outside; densities that are functions do not tell."""
+    if len(named) < 2:
+        raise ParameterError(
+            "'support' must be given for densities that are functions: the interval in which answers are told apart."
+        )
+    low = min(float(law.ppf(TAIL)) for law in named)
+    high = max(float(law.isf(TAIL)) for law in named)
+    return low, high
 
 
 def _cells(p: Any, q: Any, edges: Floats) -> DensityCells:

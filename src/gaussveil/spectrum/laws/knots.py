@@ -43,7 +43,7 @@ class Knot(NamedTuple):
     numerator: arb_poly
 
 
-class Answer(NamedTuple):
+class Residues(NamedTuple):
     """A knot as epsilons ask it: residues at u = 1/2 and -1/2, and a polynomial in y for that at 0."""
 
     place: arb
@@ -120,7 +120,7 @@ class Moment(NamedTuple):
         each = 8 + self.order + other.order
         return len(self.knots) * len(other.knots) * each
 
-    def answers(self) -> tuple[Answer, ...]:
+    def answers(self) -> tuple[Residues, ...]:
         """What each knot gives to epsilons below it."""
         half = arb(0.5)
         series = arb_poly(
@@ -133,7 +133,7 @@ class Moment(NamedTuple):
             inner = [value / each for value, each in zip(quotient, factorials)]
             inner += [arb(0)] * (self.order - len(inner))
             answers.append(
-                Answer(
+                Residues(
                     place,
                     numerator(half) * 2**self.order,
                     numerator(-half) * (-2) ** self.order,
@@ -152,7 +152,7 @@ class KnotSums:
     def __init__(self, laws: Laws) -> None:
         self.laws = tuple(laws)
         self.first_bits = FIRST_BITS + BITS_A_USE * sum(count for _, count in laws)
-        self.answers: dict[int, tuple[Answer, ...]] = {}
+        self.answers: dict[int, tuple[Residues, ...]] = {}
 
     @classmethod
     def of(cls, laws: Laws) -> KnotSums | None:
@@ -178,7 +178,7 @@ class KnotSums:
                 break
         return delta.max(arb(0)).min(arb(1))
 
-    def _answers(self, bits: int) -> tuple[Answer, ...]:
+    def _answers(self, bits: int) -> tuple[Residues, ...]:
         if bits not in self.answers:
             whole = _composed(self.laws)
             assert whole is not None  # as it was at the first precision
@@ -210,7 +210,7 @@ def _composed(laws: Laws) -> Moment | None:
     return whole
 
 
-def _delta(answers: tuple[Answer, ...], epsilon: arb) -> arb:
+def _delta(answers: tuple[Residues, ...], epsilon: arb) -> arb:
     """The sum of what knots above epsilon give; of one that may lie on either side, that or nothing."""
     total = arb(0)
     for place, ahead, behind, inner in answers:
