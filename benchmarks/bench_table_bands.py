@@ -1,4 +1,4 @@
-"""Coverage of the bands of means with learnt bounds, and their errors: ten tables, 200 releases each.
+"""Coverage of the bands of means with learnt bounds, and their errors: twenty tables, 200 releases each.
 
 The truth is the unclipped mean of every group. GAUSSVEIL_DATA names the folder of the Swiss homes. DRAWS=20 for a
 quick look, ONLY=homes for the tables whose name holds that. With RESUME=FOLDER a run that was ended goes on there, in
@@ -173,7 +173,21 @@ def sentinels() -> Job:
     return Job(reduced(table, "hour"), HOUR)
 
 
+def pattern(units: int, key: str, law: str) -> Job:
+    """A pattern that all units share, times a level: gamma of shape 4, or lognormal."""
+    rng = np.random.default_rng(5)
+    moments = {"day": 7, "hour": 24}[key]
+    level = rng.gamma(4.0, 1.0, (units, 1)) if law == "gamma" else 4 * rng.lognormal(0, 0.7, (units, 1))
+    shape = 1 + 0.3 * np.sin(2 * np.pi * np.arange(moments) / moments)
+    kw = level * shape + rng.normal(0, 0.3, (units, moments))
+    at = np.tile(np.arange(moments), units)
+    table = pd.DataFrame({"home": np.repeat(np.arange(units), moments), key: at, "kw": kw.ravel()})
+    after = pd.to_timedelta(at, unit="D" if key == "day" else "h")
+    return Job(table.assign(time=pd.Timestamp("2024-01-01") + after), PATTERNED[key])
+
+
 HOUR = {"hour": hour_of("time")}
+PATTERNED = {"day": {"day": weekday_of("time")}, "hour": HOUR}
 JOBS: dict[str, Callable[[], Job]] = {
     SWISS: lambda: Job(reduced(swiss(), "hour"), HOUR),
     "Swiss homes by hour and weekday": lambda: Job(
@@ -187,6 +201,11 @@ JOBS: dict[str, Callable[[], Job]] = {
     "lognormal incomes in 8 regions": regions,
     "300 homes in 10 zones by hour": zones,
     "2000 homes, .1 % of readings -999, by hour": sentinels,
+} | {
+    f"{units} units, a pattern times a {law} level, by {key}": partial(pattern, units, key, law)
+    for law, sizes in (("gamma", (4000, 10_000)), ("lognormal", (2000, 4000, 10_000)))
+    for key in ("day", "hour")
+    for units in sizes
 }
 
 

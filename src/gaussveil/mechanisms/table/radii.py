@@ -37,7 +37,9 @@ LEVELS = (
 NORMAL = 1.2815515655446004  # the second level, in deviations
 
 
-LAWS_DIFFER = 0.35  # deviation of what is lost, as a part of it: true laws are none of those tried
+LAWS_DIFFER = (
+    0.5  # deviation of what is lost, as a part of it: true laws are none of those tried
+)
 
 
 @dataclass(frozen=True)
