@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from gaussveil.accounting import Release
 from gaussveil.mechanisms.regression.bounded import Draws, centre_and_scale
+from gaussveil.mechanisms.regression.lengths import ShellCounts
 from gaussveil.mechanisms.regression.moments import MomentsMechanism, NoisyMoments
 from gaussveil.mechanisms.regression.rows import Table
-from gaussveil.statistics import ExactSum
+from gaussveil.statistics import Block, ExactSum
 from gaussveil.statistics.fixed_point import scaled
 from gaussveil.statistics.source import View
 from gaussveil.statistics.unit_cells import UnitCells
@@ -38,6 +39,8 @@ class SampleSums:
     view: ClassVar[View] = View((), "unit")
 
     def aggregate(self, statistic: Any, columns: Any, group: Any = None) -> ExactSum:
+        if isinstance(statistic, ShellCounts):
+            return statistic.finish(statistic.partial(Block(self.values[: len(columns)].copy())))
         if statistic not in self.sums:
             values = self.values[: len(columns)]
             blocks = (statistic.weighted(values[:, at : at + BLOCK]) for at in range(0, values.shape[1], BLOCK))

@@ -15,6 +15,7 @@ from gaussveil.accounting import Certificate, Release
 from gaussveil.mechanisms import PrivateLogisticRegression
 from gaussveil.mechanisms.noisy_sums import noise_design
 from gaussveil.mechanisms.regression.bounded import Draws
+from gaussveil.mechanisms.regression.lengths import Lengths, knots
 from gaussveil.mechanisms.regression.logistic import LIFT, STEPS, gradient_steps
 from gaussveil.mechanisms.regression.moments import LENGTH_SHARE, LOOK_SHARE, Look, draw_moments
 from gaussveil.mechanisms.regression.rows import Table
@@ -70,9 +71,9 @@ class Recorded(Draws):
         return 0.0
 
 
-def look_scales(certificate: Certificate) -> Matrix:
+def look_scales(certificate: Certificate, share: float = LOOK_SHARE) -> Matrix:
     """Deviations of the look's count, sum and sum of squares of one column."""
-    return np.full(3, math.sqrt(3) / (row_shift(certificate) * math.sqrt(LOOK_SHARE)))
+    return np.full(3, math.sqrt(3) / (row_shift(certificate) * math.sqrt(share)))
 
 
 def row_shift(certificate: Certificate) -> float:
@@ -81,13 +82,14 @@ def row_shift(certificate: Certificate) -> float:
     return number(certificate, "row_mean_shift") * math.sqrt(1 - kept)
 
 
-def moments(name: str, kind: type, blocks: tuple[str, ...], unit_rows: int = 1) -> dict[str, Any]:
+def moments(name: str, kind: Any, blocks: tuple[str, ...], unit_rows: int = 1) -> dict[str, Any]:
     """One column, and one target where there are blocks of it: nobody against a unit that fills every block.
 
-    The outputs are those of the look, then the matrix, which is drawn in fixed units (whatever the look tells, its
-    shares of the budget are the same), and what the weights lack: of these rows nothing. Where units have several rows
-    theirs are bounded to a quarter of the most, and are all alike and that long: how many rows there are of each length
-    follows, then the squares of their part in two coefficients, as long as can be: A is fixed, too.
+    The outputs are those of the look, how long rows are where that is asked (this one's length is a knot), then the
+    matrix, which is drawn in fixed units (whatever the look tells, its shares of the budget are the same), and what the
+    weights lack: of these rows nothing. Where units have several rows theirs are bounded to a quarter of the most, and
+    are all alike and that long: how many rows there are of each length follows, then the squares of their part in two
+    coefficients, as long as can be: A is fixed, too.
     """
     supervised, several = "y" in blocks, unit_rows > 1
     columns, cell = 1 + supervised, 0.5 if unit_rows > 1 else 1.0
@@ -104,7 +106,9 @@ def moments(name: str, kind: type, blocks: tuple[str, ...], unit_rows: int = 1) 
     nobody, somebody = rows_of(0), rows_of(unit_rows)
     full = np.array([cell ** block.count("x") for block in ("1", "x", "xx", *blocks)])
     full[3:] *= halved
-    filled = np.append(full * (1 - 2.0**-50), 0.0)  # the x-part leaves room for its rounding
+    shells = (knots(1) == 1.0)[: len(knots(1)) * bool(kind.rows_share)]
+    looked = full * (1 - 2.0**-50)  # the x-part leaves room for its rounding
+    filled = np.concatenate((looked[:3], shells, looked[3:], [0.0]))
     longest = unit_rows**2 * math.sqrt(REACH**2 + 3 * 2)
     if several:
         lengths = np.asarray(FRACTIONS) == fraction
@@ -116,7 +120,7 @@ def moments(name: str, kind: type, blocks: tuple[str, ...], unit_rows: int = 1) 
         return kind(**{**bounds, **unit, **changes})
 
     def block_scales(certificate: Certificate) -> dict[str, float]:
-        rest = row_shift(certificate) * math.sqrt(1 - LOOK_SHARE)
+        rest = row_shift(certificate) * math.sqrt(1 - kind.look_share - kind.rows_share)
         found: dict[str, float] = build()._scales(1, int(supervised), Look(1000.0, np.zeros(1), 1.0), rest, fraction)[1]
         return found
 
@@ -127,7 +131,12 @@ def moments(name: str, kind: type, blocks: tuple[str, ...], unit_rows: int = 1) 
         if several:
             lengths, squares = unit_shifts(certificate)
             by_unit = [1 / lengths] * len(FRACTIONS) + [longest / (unit_rows * squares)] * 2
-        return np.concatenate((look_scales(certificate), each * halved, [declared["1"]], by_unit))
+        shell = np.full(len(shells), 1 / max(rows_shift(certificate), 1e-300))
+        look = look_scales(certificate, kind.look_share)
+        return np.concatenate((look, shell, each * halved, [declared["1"]], by_unit))
+
+    def rows_shift(certificate: Certificate) -> float:
+        return row_shift(certificate) * math.sqrt(kind.rows_share)
 
     def unit_shifts(certificate: Certificate) -> list[float]:
         shares = LENGTH_SHARE, number(certificate, "unit_share") - LENGTH_SHARE
@@ -142,13 +151,17 @@ def moments(name: str, kind: type, blocks: tuple[str, ...], unit_rows: int = 1) 
             source = OneBlock(rows, rows_per_unit=unit_rows)
             table = Table(source, ("x",), targets, ("x",), targets, "row")  # type: ignore[arg-type]
             passes = Recorded(table, number(certificate, "mean_shift"), mechanism.generator)
-            Look.at(passes, units, row_shift(certificate) * math.sqrt(LOOK_SHARE))
+            Look.at(passes, units, row_shift(certificate) * math.sqrt(kind.look_share))
+            if kind.rows_share:
+                Lengths.drawn(passes, units, rows_shift(certificate), 1.0)
+            first = len(passes.__dict__["outputs"])
             whole = WholeUnits(passes, units)
             grams = replace(whole.grams, fraction=fraction) if several else None
             declared = block_scales(certificate)
             draw_moments(whole, declared, grams)
             outputs = passes.__dict__["outputs"]
-            drawn = [*outputs[:3], *(outputs[3 + [*declared].index(block)] for block in blocks), outputs[-1]]
+            places = [first + [*declared].index(block) for block in blocks]
+            drawn = [*outputs[:first], *(outputs[place] for place in places), outputs[-1]]
             if grams is not None:
                 lengths, squares = unit_shifts(certificate)
                 whole.left_by(lengths)

@@ -38,13 +38,10 @@ from gaussveil.typing import Floats
 
 NORMAL_ROWS = 2**16  # drawn, seed fixed, to see what their weights do to a normal law
 ROUNDS = 4
-ODD = 1.75  # deviations between the rows' mean weight and that of a normal law
+ODD = 2.5  # deviations between the rows' mean weight and that of a normal law
 TAILS = 3.0  # variance lost over weight lost, in squared radii: 1 at least, 3 for tails as long as fourth moments allow
 FAR = 9.0  # radius over mean square length, both squared: tails within a larger one go unseen, and what they sample
-NEAR = 0.65  # radius over root mean square where noise drowns what long rows lack
-# noise of a covariance over the squared radius: up to here the radius is wide, from there near
-FAINT = 0.003
-LOUD = 0.1
+UNLIKE = 3.0  # the same between how far their lengths vary
 HARDLY_ANY = (
     0.002  # of all weight is lost where units are bounded, as far as can be told
 )
@@ -71,6 +68,8 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
 
     mechanism = "covariance"
     reach: ClassVar = 1.7
+    look_share: ClassVar = 0.06
+    rows_share: ClassVar = 0.08
     moments_: NoisyMoments = field(init=False)
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -81,6 +80,7 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
             y: nothing; scikit-learn passes it.
         """
         moments = self.moments_ = self._released(Table.of(self, X)).value
+        lengths = moments.look.told()
         sums, noise = moments.centred()
         scale = moments.scale
         count = moments.count
@@ -90,6 +90,13 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
         values, vectors = np.linalg.eigh(sums / count)
         seen = np.maximum(values, 0.0)
         values, weight, varied = unweighted(seen)
+        doubt = math.sqrt(
+            moments.variance[0, 0] / count**2 + varied * (1 / own + 1 / NORMAL_ROWS)
+        )
+        unlike = lengths.unlike(_normal_squares(len(values)) @ values, own)
+        as_normal = abs(moments.weight - weight) < ODD * doubt and unlike < UNLIKE
+        if not as_normal:
+            values = restored(seen, values, lengths.beyond())
         raw = (vectors * values) @ vectors.T
         diagonal = np.diag(raw)
         deviation = np.sqrt(
@@ -104,13 +111,8 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
         self.interval_ = np.stack(
             (self.covariance_ - reach, self.covariance_ + reach), axis=-1
         )
-        doubt = math.sqrt(
-            moments.variance[0, 0] / count**2 + varied * (1 / own + 1 / NORMAL_ROWS)
-        )
         total = max(float(np.sum(values)), 1e-300)
-        self.normal_ = bool(
-            abs(moments.weight - weight) < ODD * doubt and total * FAR > 1
-        )
+        self.normal_ = as_normal and total * FAR > 1
         # shares of each variance: what weights took beyond a normal law's, the doubt about it, all they may have taken
         most = 2 * (1 - min(moments.weight, weight) + ODD * doubt)
         self._taken = tuple(
@@ -119,13 +121,9 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
         return self
 
     def _radius(self, size: int, targets: int, look: Look, mean_shift: float) -> float:
-        """The less noise, the further: noise grows as the squared radius, what long rows lack becomes less with it."""
-        noise = (
-            self._scales(size, targets, look, mean_shift)[1]["xx"] * size / look.rows
-        )
-        part = math.log(max(noise, 1e-300) / FAINT) / math.log(LOUD / FAINT)
-        reach = self.reach * (NEAR / self.reach) ** min(max(part, 0.0), 1.0)
-        return float(reach * math.sqrt(look.most))
+        """The one of least predicted error: noise grows as the squared radius, what long rows lack falls with it."""
+        noise = self._scales(size, targets, look, mean_shift)[1]["xx"] / look.rows
+        return look.told().radius(size, noise * math.sqrt(size * (size + 1)))
 
     def _scales(
         self,
@@ -307,6 +305,20 @@ def unweighted(values: Floats) -> tuple[Floats, float, float]:
         seen = weights @ squares / NORMAL_ROWS / weight
         found = values * np.minimum(plain / np.maximum(seen, 1e-300), 4.0)
     return found, weight, varied
+
+
+def restored(seen: Floats, normal: Floats, lost: float) -> Floats:
+    """Variances with what rows' lengths say they lack: along each direction as of a normal law, so far as that goes."""
+    larger = float(np.sum(normal)) / max(float(np.sum(seen)), 1e-300)
+    if lost <= 1:
+        return seen
+    part = 1.0
+    if larger > lost:
+        part = math.log(lost) / math.log(larger)
+    shaped = seen * (normal / np.maximum(seen, 1e-300)) ** part
+    return np.asarray(
+        shaped * lost * float(np.sum(seen)) / max(float(np.sum(shaped)), 1e-300)
+    )
 
 
 @lru_cache(maxsize=1)

@@ -20,6 +20,7 @@ import numpy as np
 from gaussveil.accounting import Release
 from gaussveil.mechanisms.noisy_sums import noise_design
 from gaussveil.mechanisms.regression.bounded import BoundedMechanism, Draws
+from gaussveil.mechanisms.regression.lengths import SHELLS, Lengths
 from gaussveil.mechanisms.regression.rows import Table, WeightedRows
 from gaussveil.mechanisms.regression.unit_sums import (
     FRACTIONS,
@@ -52,6 +53,8 @@ class Look:
     square: float
     most: float = math.inf
     """What the mean square hardly exceeds, where it does not stand out of its noise; else the mean square."""
+    lengths: Lengths | None = None
+    """How long rows are, where that was asked."""
 
     @classmethod
     def at(
@@ -105,6 +108,23 @@ class Look:
             rows,
             mean,
             *(min(max(one, 1e-6 * size), float(size)) for one in (square, most)),
+        )
+
+    def told(self) -> Lengths:
+        """How long rows are; all as long as the mean square says where that was not asked."""
+        return self.lengths or Lengths(np.asarray([self.square]), np.ones(1))
+
+    def over(self, norm: float) -> Look:
+        """What it told, in units of the radius."""
+        if self.lengths is None:
+            lengths = None
+        else:
+            lengths = self.lengths.over(norm)
+        return replace(
+            self,
+            square=min(self.square / norm**2, 1.0),
+            most=min(self.most / norm**2, 1.0),
+            lengths=lengths,
         )
 
 
@@ -171,6 +191,9 @@ class MomentsMechanism(BoundedMechanism):
     """
 
     reach: ClassVar[float]
+    look_share: ClassVar[float] = LOOK_SHARE
+    rows_share: ClassVar[float] = 0.0
+    """Of t^2, for how long rows are (`lengths`)."""
     unit_share: ClassVar[float] = LENGTH_SHARE
 
     @abstractmethod
@@ -205,20 +228,22 @@ class MomentsMechanism(BoundedMechanism):
 
         def draw(draws: Draws, units: Floats, whole: float) -> NoisyMoments:
             left = whole * math.sqrt(1 - share)
-            look = Look.at(draws, units, left * math.sqrt(LOOK_SHARE))
-            norm = given or self._radius(
-                size, targets, look, left * math.sqrt(1 - LOOK_SHARE)
-            )
+            look = Look.at(draws, units, left * math.sqrt(self.look_share))
             centre, scale = units.T.copy()
             centre[:size] += look.middle * scale[:size]
+            if self.rows_share:
+                lengths = Lengths.drawn(
+                    draws,
+                    np.stack((centre, scale), axis=1),
+                    left * math.sqrt(self.rows_share),
+                    look.most,
+                )
+                look = replace(look, lengths=lengths)
+            left = left * math.sqrt(1 - self.look_share - self.rows_share)
+            norm = given or self._radius(size, targets, look, left)
             scale[:size] *= norm
-            look = replace(
-                look,
-                square=min(look.square / norm**2, 1.0),
-                most=min(look.most / norm**2, 1.0),
-            )
+            look = look.over(norm)
             placed = np.stack((centre, scale), axis=1)
-            left = left * math.sqrt(1 - LOOK_SHARE)
             together = WholeUnits(draws, placed)
             if share:
                 kept = together.left_by(whole * math.sqrt(LENGTH_SHARE))
@@ -247,12 +272,14 @@ class MomentsMechanism(BoundedMechanism):
             table,
             draw,
             released=f"second moments of {size} features and {targets} target{'s' * (targets != 1)}"
+            + ", and how long rows are" * bool(self.rows_share)
             + ", and how long the sums of units are" * bool(share)
             + ", and squares of each unit's part in the coefficients"
             * bool(share and targets),
             coordinates=(1 + size + targets) ** 2
             + size
             + 2
+            + (1 + SHELLS) * bool(self.rows_share)
             + (len(FRACTIONS) + (1 + size) * targets) * bool(share),
             parameters=lambda left: {
                 "row_norm": given or "searched",
