@@ -104,10 +104,12 @@ class Look:
             most = told
         else:
             most = min(max(told, 0.0) + HARDLY * scales["trace"] / rows, square)
+        least = 1e-6 * size
         return cls(
             rows,
             mean,
-            *(min(max(one, 1e-6 * size), float(size)) for one in (square, most)),
+            square=min(max(square, least), float(size)),
+            most=min(max(most, least), float(size)),
         )
 
     def told(self) -> Lengths:
