@@ -19,6 +19,7 @@ from gaussveil.errors import ParameterError, ShapeError
 _FOUND_FORM = b"gaussveil: found form"  # in the metadata of a table of Arrow
 _PEOPLE = b"gaussveil: people"
 _CLOCK = b"gaussveil: clock"
+FOUND_IN_FILES = "types of columns"  # of a table of text, all of them
 FOUND_IN_OBJECTS = (
     "types of columns of objects"  # so a pandas frame says of what nobody wrote down
 )

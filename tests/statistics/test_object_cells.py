@@ -61,7 +61,7 @@ def test_two_frames_that_differ_in_one_unit_are_told_the_same() -> None:
         for key in (hour_of("times"), hour_of("instants"), date_of("days", "2024-01-01", "2024-01-05"))
     ]
     asked += [{"by": {"k": value_of("truths", [True])}, "answers": [Count()]}]
-    asked += [{"by": {"k": discover(name)}, "answers": [Count()]} for name in ("texts", "whole numbers")]
+    asked += [{"by": {"k": discover("texts")}, "answers": [Count()]}]
     asked += [{"answers": [Mean(name, between=(0, 1))]} for name in (*NUMBERS, "texts", "truths")]
 
     def told(frame: pd.DataFrame) -> list[str]:
@@ -76,7 +76,7 @@ def test_two_frames_that_differ_in_one_unit_are_told_the_same() -> None:
         return words
 
     expected = told(pd.DataFrame(table, dtype=object))
-    assert expected[:10] == ["answered"] * 10
+    assert expected[:9] == ["answered"] * 9
     for odd in ("x", 2.5, b"x"):
         added = {name: [*cells, "V" if name == "home" else odd] for name, cells in table.items()}
         frame = pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in added.items()})

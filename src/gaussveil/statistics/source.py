@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gaussveil import checks
-from gaussveil.containers import FormNotes
+from gaussveil.containers import FOUND_IN_FILES, FormNotes
 from gaussveil.errors import ParameterError, SchemaError, SourceError
 from gaussveil.shown import Told
 from gaussveil.statistics.block import Block, Grouping, Reader, plain, require_columns
@@ -281,7 +281,9 @@ class Source(Told, ABC):
         self._require_same_unit(unit)
         source = self.identified(unit)
         require_unit(source.schema, unit)
-        require_values(source.schema, column, found=bool(self.form_notes.found))
+        require_values(
+            source.schema, column, found=FOUND_IN_FILES in self.form_notes.found
+        )
         found = source._units_per_value(unit, column, per_unit)
         self.watch.check(self.fingerprint())
         return found

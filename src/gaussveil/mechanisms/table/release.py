@@ -22,7 +22,7 @@ import numpy as np
 
 from gaussveil import checks
 from gaussveil.accounting import Adjacency, Release
-from gaussveil.containers import form_notes, library_of
+from gaussveil.containers import FOUND_IN_FILES, form_notes, library_of
 from gaussveil.errors import SchemaError
 from gaussveil.mechanisms.progress import shown_progress
 from gaussveil.mechanisms.release_path import Mechanism, is_planning
@@ -227,7 +227,7 @@ def _check_schema(request: Request, schema: pa.Schema) -> list[str]:
     for key in request.keys.values():
         if isinstance(key, Discovered):
             found = form_notes(schema.empty_table()).found
-            require_values(schema, key.column, found=bool(found))
+            require_values(schema, key.column, found=FOUND_IN_FILES in found)
     for reader in (request.reader, *profiles):
         reader.check(schema)
     if request.unit in keys:
