@@ -7,10 +7,11 @@ One row more moves each of these sums by at most 1, as it moves one count of eac
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
+from gaussveil.mechanisms.synthetic.budget import Shares
 from gaussveil.postprocessing.synthetic.model import SyntheticModel
 from gaussveil.postprocessing.synthetic.pairs import (
     CoarseCells,
@@ -22,16 +23,26 @@ from gaussveil.postprocessing.synthetic.pairs import (
 )
 from gaussveil.typing import Floats, Integers
 
-if TYPE_CHECKING:
-    from gaussveil.mechanisms.synthetic.draws import SyntheticDraws
-
 DRAWN_PER_ROW = 4  # rows of the model that say what pairs should be like
 FEWEST_DRAWN = 20_000
 MOST_DRAWN = 120_000
 
 
+class Counting(Protocol):
+    """What these draws ask of a release's access to the rows."""
+
+    shares: Shares
+    allowed: float
+    """What one row may lose."""
+
+    def counted(
+        self, parts: Sequence[Integers], share: float, touched: int
+    ) -> tuple[list[Floats], float]:
+        """Counts with noise, and its deviation; a row lies in one cell of `touched` parts."""
+
+
 def counted_pairs(
-    draws: SyntheticDraws, model: SyntheticModel, places: Sequence[Integers]
+    draws: Counting, model: SyntheticModel, places: Sequence[Integers]
 ) -> CountedPairs | None:
     """Counts of the pairs that the model is farther off than noise would be; `places` are the private rows' cells."""
     coarse = CoarseCells.of(model.marginals, model.weights)

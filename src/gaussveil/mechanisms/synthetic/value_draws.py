@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from gaussveil.mechanisms.mixture.passes import PrivatePasses
 from gaussveil.mechanisms.noisy_sums import noise_design
-from gaussveil.mechanisms.synthetic.budget import MOST_CLASSES, MOST_VALUES
+from gaussveil.mechanisms.synthetic.budget import MOST_CLASSES, MOST_VALUES, Shares
+from gaussveil.mechanisms.synthetic.records import TableRecords
 from gaussveil.mechanisms.table.draws import LARGEST_KEY_COUNT
 from gaussveil.mechanisms.table.noise import key_threshold
 from gaussveil.postprocessing.synthetic.columns import Column
@@ -18,11 +20,21 @@ from gaussveil.statistics import ExactSum
 from gaussveil.statistics.fixed_point import scaled
 from gaussveil.typing import Floats, Integers
 
-if TYPE_CHECKING:
-    from gaussveil.mechanisms.synthetic.draws import SyntheticDraws
+
+class Access(Protocol):
+    """What the draw asks of a release's access to the rows."""
+
+    records: TableRecords
+    cells: dict[str, Any]
+    rows: int
+    """Of a unit, at most."""
+    shares: Shares
+    allowed: float
+    """What one row may lose."""
+    passes: PrivatePasses
 
 
-def found_columns(draws: SyntheticDraws, key_error: float) -> list[Column]:
+def found_columns(draws: Access, key_error: float) -> list[Column]:
     """All columns, those whose values nobody listed with the values that enough units share.
 
     All of them are one draw, however many there are: draws are limited, and the limit would end a release that is paid.
