@@ -46,7 +46,7 @@ def at_least(steps: Sequence[tuple[Step, int]], epsilon: float) -> Enclosure:
 def _places(steps: Sequence[tuple[Step, int]], epsilon: float) -> list[list[float]]:
     """Places of outputs that are tried, one for each step."""
     if steps[0][0].backward:
-        return [[place] * len(steps) for place in PLACES.tolist()]
+        return [[output] * len(steps) for output in PLACES.tolist()]
     losses = np.concatenate([SHARES * epsilon, LEAST_LOSSES])
     columns = [place(step, losses) for step, _ in steps]
     rows = np.array(columns).T
