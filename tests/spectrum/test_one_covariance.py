@@ -39,7 +39,7 @@ def exact_square(first: Array, second: Array, covariance: Array) -> Fraction:
     return sum((row[-1] ** 2 / row[place] for place, row in enumerate(rows)), Fraction(0))
 
 
-@pytest.mark.parametrize("condition", [1.0, 1e3, 1e6, 1e8])
+@pytest.mark.parametrize("condition", [1.0, 1e3, 1e6, 1e8, 1e10])
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_ends_are_above_exact_fractions_and_hardly_so(size: int, condition: float) -> None:
     covariance = spread(size, condition, seed=size)
@@ -72,9 +72,7 @@ def test_the_same_place_is_no_distance_and_next_to_it_some() -> None:
     assert np.all(ends[1:] >= 2.0**-102)
 
 
-@pytest.mark.parametrize(
-    "covariance", [spread(7, 1e11, seed=4), np.diag([1.0, 0.0]), np.array([[1.0, 2.0], [2.0, 1.0]])]
-)
+@pytest.mark.parametrize("covariance", [np.ones((2, 2)), np.diag([1.0, 0.0]), np.array([[1.0, 2.0], [2.0, 1.0]])])
 def test_what_doubles_cannot_decide_is_left_to_more_digits(covariance: Array) -> None:
     centres = np.random.default_rng(3).normal(size=(4, len(covariance)))
     assert squared_shifts_above(centres, covariance, complete(4)) is None

@@ -40,7 +40,7 @@ def squared_shifts_above(
         return None
     residual = _residual_above(whitener, scaled)
     if not residual <= LARGEST_RESIDUAL and np.all(np.isfinite(whitener)):
-        residual = _exact_residual(whitener, scaled)
+        residual, whitener = _refined(whitener, scaled)
     if not residual <= LARGEST_RESIDUAL:
         return None
     squares = np.empty(len(edges))
@@ -64,16 +64,26 @@ def _residual_above(whitener: Floats, covariance: Floats) -> float:
     return float(np.linalg.norm(left * ABOVE + lost)) * ABOVE + BELOW_DOUBLES
 
 
-def _exact_residual(whitener: Floats, covariance: Floats) -> float:
-    """The same of ill-conditioned covariances, whose absolute values say too much: in whole numbers."""
+def _refined(whitener: Floats, covariance: Floats) -> tuple[float, Floats]:
+    """A whitener of an ill-conditioned covariance, and at least the norm of what it leaves over.
+
+    Where W S W' = I + E, (I - E / 2) W leaves over some E^2 only, and what rounding its entries does.
+    """
+    left = _exact_residual(whitener, covariance)
+    whitener = whitener - 0.5 * left @ whitener
+    left = _exact_residual(whitener, covariance)
+    return float(np.linalg.norm(left)) * ABOVE + BELOW_DOUBLES, whitener
+
+
+def _exact_residual(whitener: Floats, covariance: Floats) -> Floats:
+    """W S W' - I of matrices whose absolute values say too much: in whole numbers, each entry rounded once."""
     rows, places = _in_whole_numbers(whitener)
     middle, more = _in_whole_numbers(covariance)
     one = 1 << (2 * places + more)
     product = rows @ middle @ rows.T - one * np.eye(len(rows), dtype=np.int64).astype(
         object
     )
-    left = np.array([[abs(entry) / one for entry in row] for row in product])
-    return float(np.linalg.norm(left)) * ABOVE + BELOW_DOUBLES
+    return np.array([[entry / one for entry in row] for row in product])
 
 
 def _in_whole_numbers(matrix: Floats) -> tuple[NDArray[np.object_], int]:
