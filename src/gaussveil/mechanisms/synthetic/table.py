@@ -159,8 +159,9 @@ class SyntheticTable(Mechanism):
         quality = self.model_.quality
         assert quality is not None
         errors = replayed_errors(self.model_, self._remade, replays, len(rows), seed)
+        columns = self.model_.columns
         return self._framed(
-            banded(statements(rows, self.model_.columns), errors, quality.least_share)
+            banded(statements(rows, columns), errors, quality.least_share, columns)
         )
 
     def _remade(self, rows: pa.Table, generator: SeededGenerator) -> SyntheticModel:

@@ -89,11 +89,14 @@ def banded(
     said: Mapping[Told, float],
     errors: Sequence[Mapping[Told, float]],
     least_share: float,
+    columns: Sequence[Column],
 ) -> pa.Table:
     """Statements with their intervals, from the errors of the same statements in replays of the release.
 
-    Shares of missing cells below `least_share` are drawn as none at all, here and in every replay.
+    Shares of missing cells below `least_share` are drawn as none at all, here and in every replay. Quantiles of whole
+    numbers jump by 1, and few replays may show no jump: their intervals end at whole numbers.
     """
+    whole = {column.name for column in columns if column.is_whole}
     rows = [
         (
             told,
@@ -103,7 +106,9 @@ def banded(
         for told, value in said.items()
     ]
     trusted = [_trusted(told, reach, said) for told, _, reach in rows]
-    ends = [_within(told, value, reach) for told, value, reach in rows]
+    ends = [
+        _within(told, value, reach, told.column in whole) for told, value, reach in rows
+    ]
     return pa.table(
         {
             "column": [told.column for told, _, _ in rows],
@@ -130,8 +135,10 @@ def _reach(told: Told, errors: Sequence[float], least_share: float) -> float:
     return reach
 
 
-def _within(told: Told, value: float, reach: float) -> tuple[float, float]:
+def _within(told: Told, value: float, reach: float, whole: bool) -> tuple[float, float]:
     """The interval; shares lie between 0 and 1, correlations between -1 and 1."""
+    if whole and told.statistic.startswith("quantile") and math.isfinite(reach):
+        return float(math.floor(value - reach)), float(math.ceil(value + reach))
     low = -math.inf
     high = math.inf
     if told.statistic == "correlation":
