@@ -54,10 +54,10 @@ def sketch(
 
     Example: gaussveil sketch in.csv --epsilon 1 --delta 1e-6 --row-norm 3 --n-components 64 --out out.npz
     """
-    from gaussveil.mechanisms import PrivateSketch
-
     components = _components(n_components, row_bound)
     promise = asked.promise
+    from gaussveil.mechanisms import PrivateSketch
+
     table = asked.table()
     mechanism = PrivateSketch(
         **promise,
