@@ -18,6 +18,7 @@ from gaussveil.engines.excel import ExcelSheet
 from gaussveil.engines.form import Given
 from gaussveil.engines.lines import line_reader
 from gaussveil.engines.location import Location
+from gaussveil.engines.pieces import mixed_columns
 from gaussveil.engines.sqlite import SqliteTable
 from gaussveil.errors import MissingDependencyError, SourceError, install
 from gaussveil.statistics.legible import is_text, legible
@@ -91,17 +92,30 @@ def _may_refuse(files: Sequence[str]) -> bool:
 
 
 def _arrow_files(files: Sequence[str], form: str) -> Callable[[Dialect], Any]:
-    """What makes the Arrow object of a pass; times beyond microseconds and bytes of no text are missing."""
-    from pyarrow.compute import field
+    """What makes the Arrow object of a pass; times beyond microseconds and bytes of no text are missing.
+
+    Columns of another type in the next file are refused by name where they are asked for; here they stand empty, since
+    a cell of theirs would end the pass.
+    """
+    from pyarrow.compute import field, scalar
     from pyarrow.dataset import (
         dataset as arrow_files,
     )  # which loads pandas where there is one
+
+    mixed: frozenset[str] = frozenset()
+    if form == "parquet":
+        mixed = mixed_columns(files)
 
     def scanned(_: Dialect) -> Any:
         dataset = arrow_files(
             files, format=form
         )  # anew for each pass: one remembers where a file's parts were
         columns = {one.name: _held(field(one.name), one.type) for one in dataset.schema}
+        columns |= {
+            one.name: scalar(pa.scalar(None, one.type))
+            for one in dataset.schema
+            if one.name in mixed
+        }
         if all(columns[name].equals(field(name)) for name in columns):
             return dataset
         return dataset.scanner(columns=columns, batch_size=BATCH_ROWS)
