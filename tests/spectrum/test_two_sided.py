@@ -19,7 +19,7 @@ from gaussveil.spectrum.subsampled.companions import BallCompanions, Shift
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.subsampled.surely_below import surely_below
-from gaussveil.spectrum.subsampled.two_sided import enclose_on_grid, lowered, raised
+from gaussveil.spectrum.subsampled.two_sided import GridPlan, enclose_on_grid, lowered, raised
 
 CASES = json.loads((Path(__file__).parents[1] / "reference" / "training.json").read_text(encoding="utf-8"))["cases"]
 KINDS = ({}, {"backward": True}, {"replace": True})
@@ -109,6 +109,16 @@ def test_steps_beside_a_mean_shift_have_both_ends() -> None:
         ends = enclose_on_grid([(step, count)], shift, float(proven.log_upper), 2**16, Shift(shift, shift))
         assert ends.lower <= proven.lower <= proven.upper <= ends.upper
         assert ends.relative_width < 2e-2
+
+
+@pytest.mark.parametrize("above", [0.5, 1.0, 2.0])
+def test_a_window_too_low_makes_ends_wide_and_never_wrong(monkeypatch: pytest.MonkeyPatch, above: float) -> None:
+    """Sums above the window come back at its lower end, where they count as nothing."""
+    steps, chosen = [(Step(1.0, 0.1), 30)], GridPlan.of
+    well = enclose_on_grid(steps, 2.0, -6.0, 2**14)
+    monkeypatch.setattr(GridPlan, "of", staticmethod(lambda *given: chosen(*given)._replace(top=2.0 + above)))
+    low = enclose_on_grid(steps, 2.0, -6.0, 2**14)
+    assert low.lower <= well.lower <= well.upper <= low.upper
 
 
 def test_epsilon_zero_asks_one_direction() -> None:

@@ -331,13 +331,13 @@ def within_window(
     delta = float(composed @ weight) * (
         1.0 + side * 1e-12
     ) + side * 1.001 * error * float(np.linalg.norm(weight))
-    if side < 0.0:  # sums outside the window are counted inside
-        end = interval * (first + size)
-        higher = _tail_order(parts, order, end)
-        log_tail = moments(parts, higher)[0] - (higher - order) * end - order * epsilon
-        delta -= math.exp(min(log_tail + 1e-6, 0.0)) + 1.001 * math.exp(
-            -order * interval * size
-        )
+    # sums above the window are counted elsewhere: below epsilon, as nothing, or inside, as more than they are
+    end = interval * (first + size)
+    higher = _tail_order(parts, order, end)
+    log_tail = moments(parts, higher)[0] - (higher - order) * end
+    delta += side * math.exp(min(log_tail - order * min(epsilon, end) + 1e-6, 0.0))
+    if side < 0.0:  # those below it are counted inside
+        delta -= 1.001 * math.exp(-order * interval * size)
     return max(delta, 0.0)
 
 
