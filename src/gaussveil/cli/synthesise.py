@@ -130,7 +130,7 @@ def synthesise(
     facts |= {"expected_distance": distance, "advice": list(model.quality.advice)}
     lines = release_lines(out, release.certificate, f"{drawn.num_rows} rows of nobody")
     lines += [
-        f"columns are off by about {distance:.1%} of their rows",
+        f"by noise alone columns are off by about {distance:.1%} of their rows",
         *(f"beware: {one}" for one in model.quality.advice),
     ]
     tell(facts, lines, json=asked.json)
