@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gaussveil import PrivateCovariance
+from gaussveil import PrivateCovariance, PrivatePCA
 from gaussveil.mechanisms.regression.lengths import Lengths, ShellCounts, knots, told
 from gaussveil.noise import SeededGenerator
 from gaussveil.statistics import Block
@@ -75,3 +75,14 @@ def test_no_rows_and_a_few_tell_no_radius_that_could_not_be_used() -> None:
     only = Lengths(knots(3), kept, 5.0)
     assert only.radius(3, 1e9) > 0
     assert np.isfinite(only.beyond())
+
+
+@pytest.mark.parametrize("kind", [PrivateCovariance, PrivatePCA])
+@pytest.mark.parametrize(
+    "rows", [np.zeros((20_000, 3)), np.full((500, 3), np.nan), np.full((500, 3), 1e308), np.ones((1, 3))]
+)
+def test_no_table_fails_after_the_debit(kind: type[PrivateCovariance], rows: Floats) -> None:
+    """Rows that all lie at the centre have no length, and others none that is known."""
+    for seed in range(8):
+        model = kind(epsilon=0.3, delta=1e-6, bounds=(-1, 1), generator=SeededGenerator(seed)).fit(rows)
+        assert np.isfinite(model.covariance_).all()

@@ -70,8 +70,10 @@ class DuckDBSource(ScannedSource):
         # all views share the watch
         weakref.finalize(self.watch, self._connection.close)
         with self._told():
-            self._stored = stored_table(self._connection, self._location, self._given)
             self._find_mixed()
+            self._stored = stored_table(
+                self._connection, self._location, self._given, self._mixed
+            )
             self.dialect = self._stored.dialect
             self._shape()
         self._see_all()

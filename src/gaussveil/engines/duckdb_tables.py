@@ -18,7 +18,6 @@ from gaussveil.engines.excel import ExcelSheet
 from gaussveil.engines.form import Given
 from gaussveil.engines.lines import line_reader
 from gaussveil.engines.location import Location
-from gaussveil.engines.pieces import mixed_columns
 from gaussveil.engines.sqlite import SqliteTable
 from gaussveil.errors import MissingDependencyError, SourceError, install
 from gaussveil.statistics.legible import is_text, legible
@@ -46,9 +45,12 @@ class Stored:
 
 
 def stored_table(
-    connection: duckdb.DuckDBPyConnection, location: Location, given: Given
+    connection: duckdb.DuckDBPyConnection,
+    location: Location,
+    given: Given,
+    mixed: frozenset[str],
 ) -> Stored:
-    """Where a table lies and how it is read."""
+    """Where a table lies and how it is read; `mixed` are columns that are not of one type in all of its files."""
     match location.kind:
         case "csv":
             return _csv(connection, location, given)
@@ -57,16 +59,17 @@ def stored_table(
             return Stored(LINES, sheet.texts, sheet.dialect, of_text=True)
         case "parquet":
             if location.local and _may_refuse(location.files()):
-                return Stored(
-                    LINES, _arrow_files(location.files(), "parquet"), Dialect()
-                )
+                files = _arrow_files(location.files(), "parquet", mixed)
+                return Stored(LINES, files, Dialect())
             return Stored(
                 f"read_parquet({_list(location.files())}, hive_partitioning=false)",
                 None,
                 Dialect(),
             )
         case "arrow":
-            return Stored(LINES, _arrow_files(location.files(), "ipc"), Dialect())
+            return Stored(
+                LINES, _arrow_files(location.files(), "ipc", mixed), Dialect()
+            )
         case "sqlite":
             database = SqliteTable(location.address, location.table, given)
             return Stored(
@@ -91,7 +94,9 @@ def _may_refuse(files: Sequence[str]) -> bool:
     )
 
 
-def _arrow_files(files: Sequence[str], form: str) -> Callable[[Dialect], Any]:
+def _arrow_files(
+    files: Sequence[str], form: str, mixed: frozenset[str]
+) -> Callable[[Dialect], Any]:
     """What makes the Arrow object of a pass; times beyond microseconds and bytes of no text are missing.
 
     Columns of another type in the next file are refused by name where they are asked for; here they stand empty, since
@@ -101,10 +106,6 @@ def _arrow_files(files: Sequence[str], form: str) -> Callable[[Dialect], Any]:
     from pyarrow.dataset import (
         dataset as arrow_files,
     )  # which loads pandas where there is one
-
-    mixed: frozenset[str] = frozenset()
-    if form == "parquet":
-        mixed = mixed_columns(files)
 
     def scanned(_: Dialect) -> Any:
         dataset = arrow_files(

@@ -16,6 +16,7 @@ from gaussveil.spectrum.reduction_rules import scale_of
 from gaussveil.typing import Floats
 
 LARGEST_RESIDUAL = 1e-9  # of the whitened covariance; beyond it more digits are needed
+LARGEST_ENTRY = 1e60  # of a whitener: products of four of them stay within doubles
 PAIRS_AT_ONCE = 1 << 16
 BELOW_DOUBLES = 1e-290  # more than products lose below the range of doubles
 ABOVE = 1 + 2.0**-40  # for the few roundings of the bounds themselves
@@ -39,7 +40,7 @@ def squared_shifts_above(
     except np.linalg.LinAlgError:
         return None
     residual = _residual_above(whitener, scaled)
-    if not residual <= LARGEST_RESIDUAL and np.all(np.isfinite(whitener)):
+    if not residual <= LARGEST_RESIDUAL and np.all(np.abs(whitener) < LARGEST_ENTRY):
         residual, whitener = _refined(whitener, scaled)
     if not residual <= LARGEST_RESIDUAL:
         return None

@@ -79,7 +79,15 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
             X: rows of features, a table or a `Source`.
             y: nothing; scikit-learn passes it.
         """
-        moments = self.moments_ = self._released(Table.of(self, X)).value
+        return self._estimate(self._released(Table.of(self, X)).value)
+
+    def _estimate(self, moments: NoisyMoments) -> Self:
+        """What follows from released moments: covariance, its intervals, whether rows look normal.
+
+        Args:
+            moments: of a release with the same settings; nothing private is read and nothing debited.
+        """
+        self.moments_ = moments
         lengths = moments.look.told()
         sums, noise = moments.centred()
         scale = moments.scale

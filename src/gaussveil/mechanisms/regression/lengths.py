@@ -47,7 +47,10 @@ class Lengths:
     def drawn(
         cls, draws: Draws, placed: Floats, mean_shift: float, otherwise: float
     ) -> Self:
-        """Draw them about the centre; where no count stands out of the noise all have the square `otherwise`."""
+        """Draw them about the centre; all have the square `otherwise` where no count of any length stands out.
+
+        Rows that all lie at the centre stand out at the first knot, which is no length.
+        """
         columns = draws.table.features
         centre, scale = (tuple(side.tolist()) for side in placed[: len(columns)].T)
         squares = knots(len(columns))
@@ -59,7 +62,7 @@ class Lengths:
         kept = told(
             draws.noisy(noise_design(noise, squares.shape, differing), counts), noise
         )
-        if not kept.any():
+        if not kept[1:].any():
             return cls(np.asarray([otherwise]), np.ones(1))
         return cls(squares, kept, noise)
 
