@@ -25,5 +25,6 @@ def limited_work(seconds: float) -> Iterator[None]:
 
 def check_work() -> None:
     """Raise `NumericalError` if the work allowed is spent; without a limit it never is."""
-    if time.thread_time() > _END.get():
+    end = _END.get()
+    if end < math.inf and time.thread_time() > end:
         raise NumericalError("the processor time allowed for it is spent")
