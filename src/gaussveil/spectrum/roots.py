@@ -69,7 +69,7 @@ def private_end(
             proposal += (0.25 * rtol) * abs(proposal)  # to the private side
         last = place
         at_last = value
-        place = bracket.next_place(proposal)
+        place = bracket.next_place(proposal, rtol)
     return bracket.end(evaluations)
 
 
@@ -96,8 +96,11 @@ class _Bracket:
         """Whether the interval is narrower than `rtol` of its end."""
         return self.high < math.inf and self.high - self.low <= rtol * abs(self.high)
 
-    def next_place(self, proposal: float) -> float:
-        """Where to look next: as proposed, or between the ends if that is outside or the interval lags."""
+    def next_place(self, proposal: float, rtol: float) -> float:
+        """Where to look next: as proposed, or between the ends if that is outside or the interval lags.
+
+        A root at the upper end is looked for right below it: what is not private there leaves a narrow interval.
+        """
         if self.high - self.low <= 0.5 * self._width:
             self._lagging = 0
             self._width = self.high - self.low
@@ -106,6 +109,8 @@ class _Bracket:
         lags = self._lagging >= LAGGING
         if proposal <= self.bottom and not self.seen_low and not lags:
             return self.bottom
+        if abs(self.high - proposal) <= rtol * abs(self.high):
+            proposal = self.high - 0.9 * rtol * abs(self.high)
         if lags or not self.low < proposal < self.high:
             self._lagging = 0
             return _between(self.low, self.high)

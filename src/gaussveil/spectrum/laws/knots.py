@@ -173,12 +173,13 @@ class KnotSums:
         for times in PRECISIONS:
             bits = self.first_bits * times
             with ctx.workprec(bits):
-                delta = _delta(self._answers(bits), arb(epsilon))
+                delta = _delta(self.answers_at(bits), arb(epsilon))
             if delta == 0 or float(delta.rad()) <= NARROW * float(abs(delta).lower()):
                 break
         return delta.max(arb(0)).min(arb(1))
 
-    def _answers(self, bits: int) -> tuple[Residues, ...]:
+    def answers_at(self, bits: int) -> tuple[Residues, ...]:
+        """What each knot gives, at a precision that is in force."""
         if bits not in self.answers:
             whole = _composed(self.laws)
             assert whole is not None  # as it was at the first precision

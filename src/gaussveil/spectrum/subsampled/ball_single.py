@@ -43,22 +43,22 @@ def _delta(step: Step, epsilon: arb) -> arb:
             + (pull * pull + 4 * rate * rate * grown * (-shift * shift).exp()).sqrt()
         ) / (2 * rate)
         edge = noise * w.log() + shift / 2
-        stays = -(1 - rate) * epsilon.expm1() * _above(edge)
-        return stays + rate * (_above(edge - shift) - grown * _above(edge + shift))
+        stays = -(1 - rate) * epsilon.expm1() * above(edge)
+        return stays + rate * (above(edge - shift) - grown * above(edge + shift))
     if step.backward:
         raised = (-epsilon).expm1() + rate
         if not raised > 0:
             return arb(0, raised.abs_upper())
         edge = noise * (raised / rate).log() + shift / 2
-        return (1 - grown * (1 - rate)) * _above(-edge) - grown * rate * _above(
+        return (1 - grown * (1 - rate)) * above(-edge) - grown * rate * above(
             shift - edge
         )
     raised = epsilon.expm1() + rate
     edge = noise * (raised / rate).log() + shift / 2
-    return rate * _above(edge - shift) - raised * _above(edge)
+    return rate * above(edge - shift) - raised * above(edge)
 
 
-def _above(place: arb) -> arb:
+def above(place: arb) -> arb:
     """P(z > place) of a standard normal z."""
     return (place / arb(2).sqrt()).erfc() / 2
 

@@ -41,6 +41,7 @@ from gaussveil.spectrum.subsampled.lines import Lines
 from gaussveil.spectrum.subsampled.members import Members, draws_alone
 from gaussveil.spectrum.subsampled.nodes import accurate, nodes_for, settled
 from gaussveil.spectrum.subsampled.rigorous_ends import RigorousEnds
+from gaussveil.spectrum.subsampled.single_beside import SingleBeside
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.subsampled.stored_step import last_grid, stored
 from gaussveil.spectrum.subsampled.surely_drawn import surely_drawn
@@ -98,13 +99,11 @@ class SubsampledLoss(PrivacyCurve):
         self._single = self.steps[0][0] if alone else None
 
     def _brief(self) -> dict[str, str]:
-        counts = {
-            "steps": str(sum(count for _, count in self.steps)),
-            "different": str(len(self.steps)),
-        }
-        return counts | (
-            {"laws": str(sum(count for _, count in self.laws))} if self.laws else {}
-        )
+        steps = sum(count for _, count in self.steps)
+        brief = {"steps": str(steps), "different": str(len(self.steps))}
+        if self.laws:
+            brief["laws"] = str(sum(count for _, count in self.laws))
+        return brief
 
     def factors(self) -> Factors:
         """Its steps, its Gaussian loss and the laws."""
@@ -263,12 +262,9 @@ class SubsampledLoss(PrivacyCurve):
 
         ahead = self.enclose(epsilon)
         back = self.reversed()
-        open_question = (
-            bool(back.steps) and back._single is None and epsilon < back.largest_loss
-        )  # else that is quick
         balls = None
-        if open_question and ahead.lower > 0.0:
-            balls = back._in_balls
+        if back._by_contour and epsilon < back.largest_loss and ahead.lower > 0.0:
+            balls = back._in_balls  # else that is quick
         if (
             back is self
             or epsilon == 0.0
@@ -327,14 +323,18 @@ class SubsampledLoss(PrivacyCurve):
             return ZERO
         if self._single is not None:
             return enclose_single(self._single, epsilon)
-        if self._members is not None:
-            return self._members.enclose(epsilon)
+        if self._closed is None:
+            return self._ends.at(epsilon, goal)
+        ends = self._closed.enclose(epsilon)
+        if ends.log_upper < 0.0 or ends.log_lower > -math.inf:
+            return ends
         return self._ends.at(epsilon, goal)
 
     @cached_property
-    def _members(self) -> Members | None:
-        """What decides where a record stands so far out of the noise that no grid holds it."""
-        return draws_alone(self._parts, self._ends.beside)
+    def _closed(self) -> Members | SingleBeside | None:
+        """Of a single step beside laws, and of a record so far out of the noise that no grid holds it."""
+        beside = SingleBeside.of(self._parts, self.laws)
+        return beside or draws_alone(self._parts, self._ends.beside)
 
     @cached_property
     def _ends(self) -> RigorousEnds:
@@ -344,7 +344,7 @@ class SubsampledLoss(PrivacyCurve):
     @property
     def _by_contour(self) -> bool:
         """Whether nothing simpler decides."""
-        simpler = (self._plain, self._single, self._members)
+        simpler = (self._plain, self._single, self._closed)
         return all(one is None for one in simpler)
 
     @cached_property
@@ -388,8 +388,8 @@ class SubsampledLoss(PrivacyCurve):
             return single_epsilon(self._single, log_down(delta))
         if variation(self.steps, self.gaussian, self.laws) <= delta:
             return 0.0
-        if self._members is not None:
-            return self._members.epsilon(delta, self.largest_loss)
+        if self._closed is not None:
+            return self._closed.epsilon(delta, self.largest_loss)
         search = EpsilonSearch(
             self._parts,
             log_down(delta),
