@@ -5,8 +5,8 @@ usage: python scripts/run_examples.py WORK_FOLDER PAGE
 The ```python fences of a page are one program, run in order; where a fence promises values by comments `# -> value` it
 must print as many lines, each beginning with its value. A ```console fence runs each line after `$ ` that calls
 gaussveil, which must end with 0 or with the code that a comment `# exit 1` names. All happens inside WORK_FOLDER,
-away from the source tree, so what a Python fence writes a console fence can read. The tests run pages by `forked`,
-where commands need no processes of their own.
+away from the source tree, so what a Python fence writes a console fence can read. The tests run pages in processes
+of their own, and their commands `inside` those.
 """
 
 from __future__ import annotations
@@ -92,15 +92,6 @@ def main(folder: Path, page: Path, command: Callable[[list[str]], int] = outside
     if not count:
         sys.exit(f"{page} has no example")
     print(f"{page.name}: {count} examples run")
-
-
-def forked(folder: Path, page: Path, said: Path) -> None:
-    """Run a page and its commands in this process, which somebody forked for it; what it says goes to a file."""
-    with said.open("w", encoding="utf-8", buffering=1) as file:
-        for stream in (sys.stdout, sys.stderr):
-            os.dup2(file.fileno(), stream.fileno())
-        main(folder, page, inside)
-        sys.stdout.flush()
 
 
 if __name__ == "__main__":

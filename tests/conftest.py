@@ -118,7 +118,7 @@ LONGEST = (
     "mechanisms/test_table.py",
     "attacks/test_mechanisms.py",
     "cli/test_study.py",
-    "docs/test_pages.py",
+    "warm processes",
     "engines/test_whole_files.py",
     "streaming",
     "spectrum/test_training.py",

@@ -11,6 +11,7 @@ import contextlib
 import gzip
 import io
 import json
+import os
 import random
 import resource
 import sqlite3
@@ -200,14 +201,17 @@ def failures(kind: str, count: int, folder: Path) -> Iterator[str]:
             yield f"{kind} {seed} {words}: {wrong} {said.strip()[-200:]}"
 
 
-if __name__ == "__main__":
-    import os
-
-    kind, count, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+def in_folder(folder: Path, kind: str, count: int) -> None:
+    """Write the whole files, or print a line for each damaged one of a kind that is no answer and no sentence."""
     os.chdir(folder)
     warnings.simplefilter("ignore")
     if kind == "written":
         written(folder)
-    else:
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        print(*failures(kind, count, folder), sep="\n")
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    for line in failures(kind, count, folder):
+        print(line)
+
+
+if __name__ == "__main__":
+    in_folder(Path(sys.argv[3]), sys.argv[1], int(sys.argv[2]))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import re
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ..fixed_draws import run_named
+from ..warm_processes import WarmProcesses
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -21,57 +18,22 @@ PAGES = sorted(
 )
 
 
-# Each page has a process of its own, forked from one that has loaded what most of them need: a page pays for its work.
-LOADED = [
-    "duckdb",
-    "flint",
-    "matplotlib.pyplot",
-    "pandas",
-    "pyarrow.parquet",
-    "scipy.stats",
-    "sklearn.cluster",
-    "typer",
-    "gaussveil.cli.main",
-    "gaussveil.mechanisms.forecast",
-    "gaussveil.mechanisms.gp",
-    "gaussveil.mechanisms.meter_stream.stream",
-    "gaussveil.mechanisms.mixture.estimator",
-    "gaussveil.mechanisms.random_projection.private_sketch",
-    "gaussveil.mechanisms.regression.linear",
-    "gaussveil.mechanisms.table.release",
-    "gaussveil.audit.white_box",
-    "gaussveil.accounting.certificates.verification",
-    "gaussveil.accounting.ledger.ledger",
-    "gaussveil.accounting.exchange.events",
-    "gaussveil.engines.duckdb",
-    "gaussveil.spectrum.subsampled.profile",
-    "gaussveil.report.figures",
-    "gaussveil_town.households",
-]
-
-
 @pytest.fixture(scope="module")
-def server(pytestconfig: pytest.Config) -> Any:
-    """Processes that begin with those libraries loaded."""
-    os.environ["MPLBACKEND"] = "Agg"
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(LOADED)
-    return context
+def processes(pytestconfig: pytest.Config) -> WarmProcesses:
+    """A page has a process of its own, since its examples change the folder and what is loaded."""
+    return WarmProcesses(pytestconfig.getoption("--draws"))
 
 
+@pytest.mark.xdist_group("warm processes")
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_the_examples_of_the_page_run(
-    page: Path, tmp_path: Path, server: Any, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
+    page: Path, tmp_path: Path, processes: WarmProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(ROOT / "scripts")
-    monkeypatch.syspath_prepend(ROOT)  # where a new process finds the tests
-    forked = import_module("run_examples").forked
-    said, draws = tmp_path / "said.txt", (pytestconfig.getoption("--draws"), page.name)
-    process = server.Process(target=run_named, args=(*draws, forked, tmp_path / "work", page, said))
-    process.start()
-    process.join(600)
-    process.kill()
-    assert process.exitcode == 0, said.read_text(encoding="utf-8")
+    examples = import_module("run_examples")
+    words = (tmp_path / "said.txt", examples.main, tmp_path / "work", page, examples.inside)
+    ended, said = processes.run(page.name, *words)
+    assert ended == 0, said
 
 
 def test_every_picture_has_dark_colours_too() -> None:
