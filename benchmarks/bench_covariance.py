@@ -30,39 +30,35 @@ Row = dict[str, Any]
 
 def run() -> list[Row]:
     places = [place for place, each in enumerate(clouds()) if ONLY in each.name]
-    return [row for rows in side_by_side(radii, places) for row in rows]
+    return side_by_side(radii, [(place, epsilon) for place in places for epsilon in EPSILONS])
 
 
-def radii(place: int) -> list[Row]:
-    """A row for each epsilon."""
+def radii(item: tuple[int, float]) -> Row:
+    """The default of a table at an epsilon beside the best public radius near it."""
+    place, epsilon = item
     table = clouds()[place]
     half = (table.high - table.low) / 2
     units = (table.rows - table.low) / half - 1
     sample = SampleSums(units.T.copy())
     truth = np.cov(units.T)
-    rows = []
-    for epsilon in EPSILONS:
-        drawn = [one(table, sample, truth, epsilon, seed, None) for seed in SEEDS]
-        own, taken = np.mean(drawn, axis=0)
-        middle = float(np.median([radius for _, radius in drawn]))
-        others = {}
-        for factor in FACTORS:
-            errors = [one(table, sample, truth, epsilon, seed, middle * factor)[0] for seed in SEEDS]
-            others[factor] = float(np.mean(errors))
-        best = min(others, key=lambda factor: others[factor])
-        radius = f"radius {taken / spread(units):.2f} of the root mean square"
-        rows.append(
-            {
-                "name": f"{table.name}, epsilon {epsilon:g}: error of the default / best public radius",
-                "ours": float(own),
-                "peer": others[best],
-                "ratio": float(own) / others[best],
-                "goal": GOAL,
-                "met": bool(own <= GOAL * others[best]),
-                "note": f"{DRAWS} draws; {radius}, best {best:g} times that",
-            }
-        )
-    return rows
+    drawn = [one(table, sample, truth, epsilon, seed, None) for seed in SEEDS]
+    own, taken = np.mean(drawn, axis=0)
+    middle = float(np.median([radius for _, radius in drawn]))
+    others = {}
+    for factor in FACTORS:
+        errors = [one(table, sample, truth, epsilon, seed, middle * factor)[0] for seed in SEEDS]
+        others[factor] = float(np.mean(errors))
+    best = min(others, key=lambda factor: others[factor])
+    radius = f"radius {taken / spread(units):.2f} of the root mean square"
+    return {
+        "name": f"{table.name}, epsilon {epsilon:g}: error of the default / best public radius",
+        "ours": float(own),
+        "peer": others[best],
+        "ratio": float(own) / others[best],
+        "goal": GOAL,
+        "met": bool(own <= GOAL * others[best]),
+        "note": f"{DRAWS} draws; {radius}, best {best:g} times that",
+    }
 
 
 def spread(units: Any) -> float:

@@ -1,9 +1,9 @@
 """Coverage of the bands of means with learnt bounds, and their errors: twenty tables, 200 releases each.
 
 The truth is the unclipped mean of every group. GAUSSVEIL_DATA names the folder of the Swiss homes. DRAWS=20 for a
-quick look, ONLY=homes for the tables whose name holds that. With RESUME=FOLDER a run that was ended goes on there, in
-steps of twenty releases. Each table is brought to one row for each unit and group first, which leaves every mean as
-it is.
+quick look, ONLY=homes for the tables whose name holds that, WORKERS=1 for a single process. With RESUME=FOLDER a run
+that was ended goes on there, in steps of twenty releases, and takes what a machine of more cores left there. Each table
+is brought to one row for each unit and group first, which leaves every mean as it is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gaussveil.noise import SeededGenerator
 from gaussveil.postprocessing.intervals import Interval
 from gaussveil.statistics import as_source
 from gaussveil.timeseries import simulate_households
-from side_by_side import kept
+from side_by_side import side_by_side
 
 DRAWS = int(os.environ.get("DRAWS", "200"))
 STEP = 20  # releases that are kept together
@@ -69,12 +69,14 @@ class Job:
 def run() -> list[Row]:
     if not os.environ.get("GAUSSVEIL_DATA"):
         raise SystemExit("bench_table_bands needs the Swiss homes: set GAUSSVEIL_DATA to their folder")
-    return [row for name in JOBS if ONLY in name for row in measured(name)]
+    names = [name for name in JOBS if ONLY in name]
+    items = [(name, seed) for name in names for seed in range(max(DRAWS // STEP, 1))]
+    found = dict(zip(items, side_by_side(drawn, items)))
+    return [row for name in names for row in measured(name, [each for (one, _), each in found.items() if one == name])]
 
 
-def measured(name: str) -> list[Row]:
+def measured(name: str, steps: list[list[float]]) -> list[Row]:
     """Coverage of a job's bands, the error of its means, and where a range is public that of `between`."""
-    steps = [kept(drawn, (name, seed)) for seed in range(max(DRAWS // STEP, 1))]
     held, told, error, *peers = np.mean(steps, axis=0).tolist()
     note = f"{STEP * len(steps)} releases; bands that tell something: {told:.3f}; relative error {error:.4f}"
     rows = [
