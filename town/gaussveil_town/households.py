@@ -8,8 +8,11 @@ autocorrelation resemble 404 Swiss homes of late 2018 (many electrically heated,
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 from scipy.signal import lfilter
 from scipy.special import ndtri
 
@@ -17,6 +20,8 @@ from gaussveil import checks
 from gaussveil.errors import ParameterError
 from gaussveil.timeseries import Readings, autocovariance
 from gaussveil.typing import Floats
+
+Places: TypeAlias = NDArray[np.intp]
 
 MINUTES_PER_DAY = 24 * 60
 
@@ -138,6 +143,12 @@ def _occupancy(generator: Generator, homes: int, days: int, per_day: int) -> Flo
     return np.repeat(np.exp(0.25 * slow - 0.25**2 / 2), per_day, axis=1)
 
 
+def _clock(hour: Floats) -> tuple[Floats, int]:
+    """The hours of one day, of which all days are repetitions, and how many days these are."""
+    days = int(np.count_nonzero(hour == hour[0]))
+    return hour[: hour.size // days], days
+
+
 def _bump(hour: Floats, centre: Floats | float, width: float) -> Floats:
     """A smooth daily peak, periodic over midnight."""
     return np.asarray(
@@ -153,15 +164,14 @@ def _rhythm(
 ) -> Floats:
     """Standby and the peaks of the day, later on weekends."""
     homes = size.shape[0]
+    clock, days = _clock(hour)
     standby = 0.158 * size * np.exp(0.6 * ndtri(_even(generator, homes)))
     shape = np.zeros((homes, hour.size))
     for centre, spread, width, weight, delay in PEAKS:
-        peak = centre + spread * generator.standard_normal((homes, 1)) + delay * weekend
-        shape += (
-            weight
-            * np.exp(0.4 * generator.standard_normal((homes, 1)))
-            * _bump(hour, peak, width)
-        )
+        peak = centre + spread * generator.standard_normal((homes, 1))
+        height = weight * np.exp(0.4 * generator.standard_normal((homes, 1)))
+        week, end = (_bump(clock, peak + late, width) for late in (0.0, delay))
+        shape += height * np.where(weekend, np.tile(end, days), np.tile(week, days))
     return np.asarray(standby + 0.35 * size * shape * (1 + 0.15 * weekend))
 
 
@@ -180,19 +190,18 @@ def _residual(generator: Generator, homes: int, count: int, step: int) -> Floats
     return np.asarray(np.exp(spread * series - spread**2 / 2))
 
 
-def _runs(starts: Floats, length: Floats) -> Floats:
-    """Add up runs: a start of so many kW at [home, k] lasts `length` steps (fractions allowed)."""
-    total = np.zeros_like(starts)
-    home, first = np.nonzero(starts)
-    power = starts[home, first]
-    left = length[home, first]
+def _runs(
+    shape: tuple[int, int], home: Places, first: Places, power: Floats, length: Floats
+) -> Floats:
+    """Add up runs: each begins at [home, first] with so many kW and lasts `length` steps, or parts of one."""
+    total = np.zeros(shape)
     while home.size:
-        np.add.at(total, (home, first), power * np.minimum(left, 1.0))
-        more = (left > 1) & (first + 1 < starts.shape[1])
+        np.add.at(total, (home, first), power * np.minimum(length, 1.0))
+        more = (length > 1) & (first + 1 < shape[1])
         home = home[more]
         first = first[more] + 1
         power = power[more]
-        left = left[more] - 1
+        length = length[more] - 1
     return total
 
 
@@ -201,21 +210,25 @@ def _appliances(
 ) -> Floats:
     homes = size.shape[0]
     total = np.zeros((homes, hour.size))
+    clock, days = _clock(hour)
     for often, centre, spread, kilowatts, minutes in APPLIANCES:
         own = centre + 0.7 * generator.standard_normal((homes, 1))
-        chance = _bump(hour, own, spread) * (1 + 0.3 * weekend)
+        chance = np.tile(_bump(clock, own, spread), days) * (1 + 0.3 * weekend)
         rate = (
             often * np.sqrt(size) * np.exp(0.3 * generator.standard_normal((homes, 1)))
         )
         chance *= rate * step / (spread * np.sqrt(2 * np.pi) * 60)
         begins = generator.random(chance.shape) < chance
-        power = kilowatts * np.exp(0.3 * generator.standard_normal((homes, 1))) * begins
-        length = np.where(
-            begins,
-            minutes / step * np.exp(0.4 * generator.standard_normal(chance.shape)),
-            0.0,
+        power = kilowatts * np.exp(0.3 * generator.standard_normal((homes, 1)))
+        length = generator.standard_normal(chance.shape)
+        home, first = np.nonzero(begins)
+        total += _runs(
+            (homes, hour.size),
+            home,
+            first,
+            power[home, 0],
+            minutes / step * np.exp(0.4 * length[home, first]),
         )
-        total += _runs(power, length)
     return total
 
 
@@ -228,9 +241,6 @@ def _timers(
         np.maximum(15.0 - temperature.reshape(days, per_day).mean(axis=1), 1.0) / 10.0
     )
     power = 3.5 * np.sqrt(size) * np.exp(0.3 * ndtri(_even(generator, homes)))
-    starts = np.zeros((homes, days * per_day))
-    length = np.zeros((homes, days * per_day))
-    rows = np.arange(homes)[:, None]
     total = np.zeros((homes, days * per_day))
     for centre, spread, share, hours in TIMERS:
         begin = np.floor(
@@ -243,12 +253,16 @@ def _timers(
         spread_log = 0.4 * generator.standard_normal(
             (homes, 1)
         ) + 0.2 * generator.standard_normal((homes, days))
-        starts[:], length[:] = 0.0, 0.0
-        starts[rows, first] = (
-            power * used * np.exp(0.2 * generator.standard_normal((homes, 1)))
+        drawn = power * np.exp(0.2 * generator.standard_normal((homes, 1)))
+        length = hours * np.exp(spread_log) * cold * per_day / 24
+        home, day = np.nonzero(used)
+        total += _runs(
+            (homes, days * per_day),
+            home,
+            first[home, day],
+            drawn[home, 0],
+            length[home, day],
         )
-        length[rows, first] = hours * np.exp(spread_log) * cold * per_day / 24
-        total += _runs(starts, length)
     return total
 
 

@@ -227,7 +227,7 @@ class Search:
     def cheapest(self, delta: float) -> dict[str, Noise]:
         """The smallest budget whose best noise reaches delta: first with one covariance, then with one per label."""
         target = math.log(delta * INSIDE) - math.log1p(-delta * INSIDE)
-        found = {"white": cheapest_within(self.white, target, self._unit(), 1e-9)}
+        found = {"white": self._cheapest_white(target, delta)}
         if self.means and self.models.constant and (radius := self.cover.radius) > 0:
             centre = self.centre(radius**2 * (1 + 2 * CENTRE_VARIANCE))
             found |= {"centre": centre} if centre is not None else {}
@@ -246,6 +246,27 @@ class Search:
             )
         kind = min(reached, key=lambda name: reached[name].cost)
         return {kind: reached[kind]}
+
+    def _square(self, delta: float) -> float:
+        """How far apart the centres of constant queries may be, squared; of two that change places half as much."""
+        square = mean_shift_for(self.epsilon, delta * INSIDE) ** 2
+        if self.swap:
+            return square / 2
+        return square
+
+    def _cheapest_white(self, target: float, delta: float) -> Noise:
+        """White noise: of constant queries in closed form, else searched."""
+        guess = self._unit()
+        if self.models.constant:
+            longest = float(np.max(np.sum(self.cover.gaps**2, axis=1)))
+            guess = (
+                longest * self.models.means.shape[1] / (self._square(delta) * INSIDE)
+                or 1.0
+            )
+            noise = self.white(guess)
+            if noise.figure <= target:
+                return noise
+        return cheapest_within(self.white, target, guess, 1e-9)
 
     def _shared_of_random(self, white: Noise, target: float) -> Noise:
         if self.small(common=True):
@@ -266,10 +287,7 @@ class Search:
             return self._shared_of_random(white, target)
         if self.cover.radius == 0:
             return white
-        # two labels that change places are twice as far apart in squares
-        square = mean_shift_for(self.epsilon, delta * INSIDE) ** 2 / (
-            2 if self.swap else 1
-        )
+        square = self._square(delta)
         if not self.means:
             begin = self.cover.reaching(self.models, square, False)
             return cheapest_within(self.shared, target, begin.cost, 1e-9)
