@@ -33,7 +33,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +184,7 @@ Job = tuple[Any, list[str], Mutant | None, float]
 
 
 def in_parallel(jobs: list[Job], processes: int, until: float) -> Iterator[tuple[Any, int | None, float]]:
-    """Key, exit code (None: over its limit) and seconds of each job as it ends."""
+    """Key, exit code (None: over its limit) and seconds of each job as it ends; what runs at `until` is left out."""
     waiting, running = list(reversed(jobs)), {}
     while waiting or running:
         while waiting and len(running) < processes and time.monotonic() < until:
@@ -198,7 +198,10 @@ def in_parallel(jobs: list[Job], processes: int, until: float) -> Iterator[tuple
                 finally:
                     os._exit(code)
             running[child] = (key, time.monotonic(), limit)
-        if not running:
+        if time.monotonic() >= until:
+            for child in running:
+                os.killpg(child, signal.SIGKILL)
+                os.waitpid(child, 0)
             return
         child, status = os.waitpid(-1, os.WNOHANG)
         if child:
@@ -233,6 +236,47 @@ def suited(path: Path, seconds: dict[str, float], most: float) -> list[str]:
             chosen.append(name)
             total += seconds[name]
     return chosen
+
+
+@dataclass
+class Outcome:
+    """What became of the mutants so far."""
+
+    drawn: int
+    killed: int = 0
+    unnoticed: list[Mutant] = field(default_factory=list)
+    """They survived and change a number."""
+    harmless: list[Mutant] = field(default_factory=list)
+
+    def add(self, mutant: Mutant, code: int | None) -> None:
+        """Count a mutant by the exit code of its tests, and tell of one that survived."""
+        told = f"{mutant.path}:{mutant.line}: {mutant.was} -> {mutant.becomes}"
+        if code == CHANGES_A_NUMBER:
+            self.unnoticed.append(mutant)
+            print(f"survived, and changes a number: {told}", flush=True)
+        elif code == 0:
+            self.harmless.append(mutant)
+            print(f"survived, and changes no number: {told}", flush=True)
+        else:
+            self.killed += 1
+
+    def write(self, path: Path) -> None:
+        """Store what there is: whoever is interrupted keeps it."""
+        result = {
+            "killed": self.killed,
+            "survived and change a number": [asdict(mutant) for mutant in self.unnoticed],
+            "survived and change none": [asdict(mutant) for mutant in self.harmless],
+            "drawn": self.drawn,
+        }
+        path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+    def __str__(self) -> str:
+        noticeable = self.killed + len(self.unnoticed)
+        missed = self.drawn - noticeable - len(self.harmless)
+        return (
+            f"{self.killed} of {noticeable} mutants that a test or a number notices were killed by a test\n"
+            f"{len(self.harmless)} change nothing that is asked, {missed} of {self.drawn} drawn were not reached"
+        )
 
 
 def main(arguments: list[str]) -> int:
@@ -273,32 +317,13 @@ def main(arguments: list[str]) -> int:
         plain = sum(seconds[name] for name in files)
         jobs.append((mutant, [*files, EVERY_NUMBER], mutant, STARTING + LIMIT_OVER_PLAIN * plain))
     write_plain_numbers()
-    unnoticed: list[Mutant] = []
-    harmless: list[Mutant] = []
-    killed = 0
+    outcome = Outcome(len(drawn))
     for mutant, code, _ in in_parallel(jobs, given.processes, until):
-        told = f"{mutant.path}:{mutant.line}: {mutant.was} -> {mutant.becomes}"
-        if code == CHANGES_A_NUMBER:
-            unnoticed.append(mutant)
-            print(f"survived, and changes a number: {told}", flush=True)
-        elif code == 0:
-            harmless.append(mutant)
-            print(f"survived, and changes no number: {told}", flush=True)
-        else:
-            killed += 1
+        outcome.add(mutant, code)
+        outcome.write(given.out)
     PLAIN.unlink()
-    noticeable = killed + len(unnoticed)
-    missed = len(drawn) - noticeable - len(harmless)
-    print(f"{killed} of {noticeable} mutants that a test or a number notices were killed by a test")
-    print(f"{len(harmless)} change nothing that is asked, {missed} of {len(drawn)} drawn were not reached")
+    print(outcome)
     print(f"{len(everything)} exist")
-    result = {
-        "killed": killed,
-        "survived and change a number": [asdict(mutant) for mutant in unnoticed],
-        "survived and change none": [asdict(mutant) for mutant in harmless],
-        "drawn": len(drawn),
-    }
-    given.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

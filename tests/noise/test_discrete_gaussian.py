@@ -13,7 +13,13 @@ from scipy import stats
 from gaussveil.errors import ParameterError
 from gaussveil.noise import DiscreteGaussian, Generator, SeededGenerator
 from gaussveil.noise.bernoulli import exp_lower, exp_minus
-from gaussveil.noise.discrete_gaussian import MASS_BITS, AliasTable, smoothing_error, smoothing_total_variation
+from gaussveil.noise.discrete_gaussian import (
+    MASS_BITS,
+    TABLE_WIDTH,
+    AliasTable,
+    smoothing_error,
+    smoothing_total_variation,
+)
 
 
 def exact_pmf(variance: Fraction, bound: int) -> list[mpmath.mpf]:
@@ -116,6 +122,14 @@ def test_design_meets_the_variance_and_stays_smooth(log_width: float) -> None:
     for k in law.multipliers:
         assert 1 / (1 / law.table.variance + k * k / (partial * law.table.variance)) >= Fraction(399, 100)
         partial += k * k
+
+
+@pytest.mark.parametrize("multiple", [2**20 + 4, 2**20 + 9])
+def test_a_variance_within_a_millionth_asks_for_no_third_multiplier(multiple: int) -> None:
+    """Two squares and one are more by 1, which is little enough from 2^20 on: a third would cost draws for nothing."""
+    multipliers = DiscreteGaussian(Fraction(multiple * TABLE_WIDTH**2)).multipliers
+    assert len(multipliers) == 2
+    assert 1 + sum(k * k for k in multipliers) == multiple + 1
 
 
 @pytest.mark.parametrize("width", [0.5, 4, 30])
