@@ -6,14 +6,18 @@ import math
 import time
 
 import mpmath
+import numpy as np
 import pytest
 
-from gaussveil import DPSGD, Accountant, Exponential, Laplace, RandomisedResponse
+from gaussveil import DPSGD, Accountant, DiscreteLaplace, Exponential, Laplace, RandomisedResponse
 from gaussveil.spectrum.laws.has_law import HasLaw
 from gaussveil.spectrum.laws.knots import KnotSums
+from gaussveil.spectrum.laws.loss_law import law_of
+from gaussveil.spectrum.laws.on_nodes import lowered_law, raised_law
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.single_beside import SingleBeside
 from gaussveil.spectrum.subsampled.step import Step
+from gaussveil.spectrum.subsampled.two_sided import enclose_on_grid
 
 Laws = list[tuple[HasLaw, int]]
 STEPS = [
@@ -104,6 +108,51 @@ def test_three_laplace_and_a_step_are_private_and_quick() -> None:
     assert epsilon == pytest.approx(0.5946016059, abs=1e-9)
     assert run.enclose(epsilon).upper <= 1e-3
     assert run.enclose(epsilon * (1.0 - 1e-9)).lower > 1e-3
+
+
+@pytest.mark.parametrize("step", [Step(1.0, 0.01), Step(1.0, 0.01, backward=True), Step(0.7, 0.2)], ids=str)
+def test_grids_beside_laws_hold_the_closed_form(step: Step) -> None:
+    laws: Laws = [(Laplace(0.3), 2), (RandomisedResponse(0.4, 3), 1), (Exponential(0.17), 1)]
+    closed = SubsampledLoss([(step, 1)], None, laws)
+    in_doubles = [(law_of(law), count) for law, count in laws]
+    for epsilon in (0.0, 0.4, 1.1):
+        proven = closed.enclose(epsilon)
+        for nodes in (2**11, 2**15):
+            with np.errstate(all="ignore"):
+                ends = enclose_on_grid([(step, 1)], epsilon, float(proven.log_upper), nodes, laws=in_doubles)
+            assert ends.lower <= proven.upper
+            assert ends.upper >= proven.lower
+        assert ends.upper <= proven.upper * (1.0 + 1e-4)
+        assert ends.lower >= proven.lower * (1.0 - 1e-2)
+
+
+@pytest.mark.parametrize("width", [0.01, 0.0037, 2e-4])
+@pytest.mark.parametrize("law", [Laplace(0.3), Exponential(2.0), DiscreteLaplace(2, 3.0)], ids=str)
+def test_laws_on_nodes_are_above_and_below(law: HasLaw, width: float) -> None:
+    exact = law_of(law)
+    above = raised_law(exact, width)
+    below, moved = lowered_law(exact, width)
+    for epsilon in (-0.5, 0.0, 0.1, 0.29999, 1.3):
+        ends = []
+        for masses, level in ((below, epsilon + moved), (above, epsilon)):
+            losses = width * np.arange(masses.first, masses.last + 1)
+            ends.append(float(masses.mass @ np.maximum(-np.expm1(level - losses), 0.0)))
+        truth = float(law.delta(abs(epsilon)))
+        if epsilon < 0.0:  # H(1/a) = 1 - 1/a + H(a)/a of a symmetric pair
+            truth = -math.expm1(epsilon) + math.exp(epsilon) * truth
+        assert ends[0] <= truth * (1.0 + 1e-13) + 1e-15
+        assert ends[1] >= truth * (1.0 - 1e-13)
+        assert ends[1] - ends[0] < 2.0 * width
+
+
+def test_few_steps_beside_laws_have_a_tradeoff() -> None:
+    run = Accountant().add(DPSGD(noise_multiplier=1.0, sampling_rate=0.01), 3).add(Laplace(0.2), 3)
+    ends = run.enclose(0.2)
+    assert ends.relative_width < 1e-6
+    alone = Accountant().add(Laplace(0.2), 3)
+    least = float(run.tradeoff(0.3))
+    assert 1.0 - ends.upper - math.exp(0.2) * 0.3 <= least + 1e-12
+    assert least < float(alone.tradeoff(0.3))
 
 
 def test_what_is_left_to_the_contour() -> None:

@@ -138,9 +138,11 @@ class BallCompanions(NamedTuple):
         return ()
 
     def shift(self) -> Shift | None:
-        """Of one exact mean shift; None where anything else stands there."""
+        """Of one exact mean shift; None where another pair stands there."""
         pairs = self.pairs
-        if self.laws or pairs is None or pairs.terms or not pairs.exact:
+        if pairs is None:
+            return NO_SHIFT
+        if pairs.terms or not pairs.exact:
             return None
         length = pairs.flat_energy.sqrt()
         return Shift(outward(length, up=False), outward(length, up=True))

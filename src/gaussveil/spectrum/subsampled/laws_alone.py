@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike
 from gaussveil.spectrum.arguments import epsilon_array, probability_array
 from gaussveil.spectrum.constants import BALL_BITS
 from gaussveil.spectrum.discrete.loss import DiscreteLoss, compose_pessimistic
-from gaussveil.spectrum.discrete.masses import LossMasses
 from gaussveil.spectrum.enclosures.enclosure import precision_lock
 from gaussveil.spectrum.enclosures.interval import (
     UNDERFLOW,
@@ -32,7 +31,8 @@ from gaussveil.spectrum.enclosures.interval import (
     stacked,
 )
 from gaussveil.spectrum.laws.knots import KnotSums
-from gaussveil.spectrum.laws.loss_law import LossLaw, law_of, scaled_sinhc
+from gaussveil.spectrum.laws.loss_law import law_of
+from gaussveil.spectrum.laws.on_nodes import TRUSTED, common_width, ends_of, lowered_law
 from gaussveil.spectrum.laws.tail_sums import AtomSums
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.roots import Trial, private_end
@@ -44,11 +44,8 @@ from gaussveil.typing import Floats
 FINE = 4e-5  # width of the grid above
 MOST_BINS = 2**21
 NODES_BELOW = 2**19
-CANDIDATES = 512  # widths of which that is taken on whose multiples atoms lie best
-NEAR = 0.02  # of a width, by which an atom may be above what it counts as
 DIGITS = 45.0
 LEAST_LOG = -800.0  # of a delta, in a search
-TRUSTED = 1e-12  # relative error of masses in doubles, with room
 Laws = Sequence[tuple[Any, int]]  # of `HasLaw`
 
 
@@ -198,7 +195,7 @@ class LawsAlone(PrivacyCurve):
             lower, _ = self.atoms.ends(np.array(epsilon))
             found = sure + finite * float(lower) * (1.0 - TRUSTED)
             return max(found - charged, 0.0)
-        ends = [_ends(law) for law, _ in known]
+        ends = [ends_of(law) for law, _ in known]
         low = math.fsum(n * one[0] for one, (_, n) in zip(ends, known))
         high = math.fsum(n * one[1] for one, (_, n) in zip(ends, known))
         if not low < high or epsilon >= high:
@@ -209,70 +206,12 @@ class LawsAlone(PrivacyCurve):
         order = max(saddle(parts, epsilon).centre, 1.0 / spread)
         bottom = min(low, epsilon - DIGITS / order)
         top = max(high, epsilon) + 2.0 / order
-        width = _width([law for law, _ in known], (top - bottom) / NODES_BELOW)
+        width = common_width([law for law, _ in known], (top - bottom) / NODES_BELOW)
         plan = GridPlan(order, bottom - width, top + width, width, [], False)
-        placed = [(_placed(law, width), count) for law, count in known]
+        placed = [(lowered_law(law, width), count) for law, count in known]
         lowered = math.fsum(n * moved for (_, moved), n in placed) * (1.0 + TRUSTED)
         masses = [(one, count) for (one, _), count in placed]
         delta = within_window(masses, epsilon + lowered, 0.0, plan, -1.0)
         uses = sum(count for _, count in known)
         delta *= finite * (1.0 - TRUSTED * uses)
         return max(sure + delta - charged, 0.0)
-
-
-def _ends(law: LossLaw) -> tuple[float, float]:
-    """The least and the largest loss."""
-    middle, half, _, _ = law.pieces
-    everywhere = np.concatenate([law.losses, middle - half, middle + half])
-    return float(everywhere.min()), float(everywhere.max())
-
-
-def _width(laws: Sequence[LossLaw], least: float) -> float:
-    """A width from the given one to its double, on whose multiples the atoms and ends of pieces lie best."""
-    places = np.concatenate(
-        [np.append(law.losses, law.pieces[0] + law.pieces[1]) for law in laws]
-    )
-    places = np.abs(places[places != 0.0])
-    if not places.size:
-        return least
-    smallest = float(places.min())
-    if smallest < least:
-        return least
-    most = math.floor(smallest / least)
-    counts = np.unique(
-        np.linspace(max(most // 2, 1), most, CANDIDATES).astype(np.int64)
-    )
-    widths = smallest / counts
-    away = np.multiply.outer(1.0 / widths, places)
-    misfit = np.abs(away - np.round(away)).max(axis=1)
-    return float(widths[int(np.argmin(misfit))])
-
-
-def _placed(law: LossLaw, width: float) -> tuple[LossMasses, float]:
-    """Masses on nodes, and by how much their losses may be above the law's."""
-    losses = [law.losses]
-    masses = [law.masses]
-    for middle, half, tilt, weight in law.pieces.T:
-        first = math.floor((middle - half) / width - 0.5)
-        last = math.ceil((middle + half) / width + 0.5)
-        edges = (np.arange(first, last + 1) + 0.5) * width
-        edges = np.unique(np.clip(edges, middle - half, middle + half))
-        centre = 0.5 * (edges[1:] + edges[:-1]) - middle
-        wide = 0.5 * np.diff(edges)
-        kept = wide > 0.0
-        centre = centre[kept]
-        wide = wide[kept]
-        ahead = scaled_sinhc(tilt * wide + 0.0j, 0.0j).real
-        behind = scaled_sinhc((tilt - 1.0) * wide + 0.0j, 0.0j).real
-        losses.append(middle + centre + np.log(ahead) - np.log(behind))
-        masses.append(weight / half * wide * np.exp(tilt * centre) * ahead)
-    loss = np.concatenate(losses)
-    mass = np.concatenate(masses)
-    node = np.round(loss / width)
-    above = node * width - loss
-    node = np.where(above > NEAR * width, node - 1.0, node)
-    moved = max(float((node * width - loss).max()), 0.0) + 1e-15 * law.reach
-    first = int(node.min())
-    counts: Floats = np.zeros(int(node.max()) - first + 1)
-    np.add.at(counts, (node - first).astype(np.int64), mass * (1.0 - TRUSTED))
-    return LossMasses(width, first, counts, 0.0), moved

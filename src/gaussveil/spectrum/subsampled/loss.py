@@ -148,9 +148,8 @@ class SubsampledLoss(PrivacyCurve):
         else:
             gaussian = self.gaussian.reversed()
         laws = [(law.reversed(), count) for law, count in self.laws]
-        back = SubsampledLoss(
-            [(step.reversed(), count) for step, count in self.steps], gaussian, laws
-        )
+        steps = [(step.reversed(), count) for step, count in self.steps]
+        back = SubsampledLoss(steps, gaussian, laws)
         back._back = self
         return back
 
@@ -243,7 +242,7 @@ class SubsampledLoss(PrivacyCurve):
     def tradeoff(self, type_one_error: Any) -> Any:
         """Smallest type II error at each type I error, or a little less; of a few by slopes of delta."""
         errors = probability_array("type_one_error", type_one_error, np.zeros(()))
-        if self._by_contour and few(errors):
+        if few(errors) and (self._by_contour or self.laws):
             return touched((self._side, self.reversed()._side), errors)
         return super().tradeoff(type_one_error)
 
@@ -315,7 +314,8 @@ class SubsampledLoss(PrivacyCurve):
 
     @property
     def _side(self) -> Side:
-        return Side(partial(self._evaluate, many=True), self.largest_loss)
+        evaluate = partial(self._evaluate, many=True)
+        return Side(evaluate, self.chernoff, self.largest_loss)
 
     def _enclose_at(self, epsilon: float, goal: float | None = None) -> Enclosure:
         """Rigorous ends; a log delta that is searched for says how deep they must look."""
@@ -333,8 +333,9 @@ class SubsampledLoss(PrivacyCurve):
     @cached_property
     def _closed(self) -> Members | SingleBeside | None:
         """Of a single step beside laws, and of a record so far out of the noise that no grid holds it."""
-        beside = SingleBeside.of(self._parts, self.laws)
-        return beside or draws_alone(self._parts, self._ends.beside)
+        if self.laws:
+            return SingleBeside.of(self._parts, self.laws)
+        return draws_alone(self._parts, self._ends.beside)
 
     @cached_property
     def _ends(self) -> RigorousEnds:
@@ -369,9 +370,8 @@ class SubsampledLoss(PrivacyCurve):
             return None
         with precision_lock(), ctx.workprec(BALL_BITS):
             laws: list[tuple[Any, int]] = [(law, count) for law, count in self.laws]
-            return BallCompanions(
-                pairs, tuple((law.ball_law(), count) for law, count in laws)
-            )
+            in_balls = tuple((law.ball_law(), count) for law, count in laws)
+            return BallCompanions(pairs, in_balls)
 
     @cached_property
     def _grid(self) -> PrivacyCurve:

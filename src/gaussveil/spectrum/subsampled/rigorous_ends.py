@@ -49,6 +49,7 @@ FEWER_GRID_NODES = 2**17  # of a grid that is asked for many times
 # relative width at which that is all that is asked: for an epsilon, and for one of many deltas
 ENOUGH = 1e-8
 ENOUGH_OF_MANY = 1e-4
+ENOUGH_BESIDE_LAWS = 1e-3  # nearly all of it the lower end's
 # seconds of work in bands from which on the grid comes first, or is all there is
 LONG_BANDS = 2.2
 LONGEST_BANDS = 6.0
@@ -70,14 +71,12 @@ class RigorousEnds:
         self.parts = parts
         self.companions = companions
         self.pessimistic = pessimistic
-        self.accompanied = parts.companions.present
 
     def of_many(self, epsilon: float) -> Enclosure | None:
         """Ends at one of many epsilons, on a grid of few nodes; None where that is wide, or there is none."""
-        if self.beside is None:
-            return None
-        ends = self._on_grid(epsilon, self.guess(epsilon), FEWER_GRID_NODES)
-        if ends.relative_width < ENOUGH_OF_MANY:
+        ends = self._on_nodes(epsilon, self.guess(epsilon), FEWER_GRID_NODES)
+        laws = self.parts.companions.laws
+        if ends.relative_width < (ENOUGH_BESIDE_LAWS if laws else ENOUGH_OF_MANY):
             return ends
         return None
 
@@ -147,19 +146,28 @@ class RigorousEnds:
         return ends
 
     def _on_grid(self, epsilon: float, log_delta: float, nodes: int) -> Enclosure:
-        """Ends of the steps, and of a mean shift beside them; of what else stands there those of the contour."""
-        if self.beside is None:
-            return self._in_doubles(epsilon)
+        """Ends of the steps, and of a mean shift and laws beside them; of other pairs those of the contour."""
+        laws = self.parts.companions.laws
+        if self.beside is None or laws:
+            ends = self._in_doubles(epsilon)
+            if self.beside is None or ends.relative_width < LOOSE:
+                return ends
+        return self._on_nodes(epsilon, log_delta, nodes)
+
+    def _on_nodes(self, epsilon: float, log_delta: float, nodes: int) -> Enclosure:
         steps = self.parts.steps
+        if self.beside is None or not steps:
+            return UNKNOWN
+        laws = self.parts.companions.laws
         try:
-            return enclose_on_grid(steps, epsilon, log_delta, nodes, self.beside)
+            return enclose_on_grid(steps, epsilon, log_delta, nodes, self.beside, laws)
         except NumericalError:
             return UNKNOWN  # of losses that no grid holds
 
     @cached_property
     def beside(self) -> Shift | None:
-        """The mean shift beside the steps; None where something else stands there."""
-        if not self.accompanied:
+        """The mean shift beside the steps; None where another pair stands there."""
+        if not self.parts.companions.gaussians.present:
             return NO_SHIFT
         if self.companions is None:
             return None

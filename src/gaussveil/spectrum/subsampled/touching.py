@@ -8,6 +8,7 @@ fall, and a root of them is found with a few evaluations where a search over eps
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -19,26 +20,32 @@ from gaussveil.spectrum.subsampled.sweep import Evaluate
 from gaussveil.typing import Floats
 
 TOUCHED = 1e-5  # log of one slope over the other, at which f is within 1e-10
-APART = 1e-3  # share of an epsilon over which a slope is a difference
+APART = 3e-4  # share of an epsilon over which a slope is a difference
+BY_DIFFERENCE = 1e-4  # log of a slope that is known by a difference, at best
 MOST_LOOKS = 40
+NEGLIGIBLE = math.log(1e-12)  # of a delta, which a height is told without
 FEW = 3  # errors that are looked for one by one
 
 
 class Side(NamedTuple):
-    """A direction: log delta at an epsilon with its slope (or no number) and error, and the largest loss."""
+    """A direction: log delta at an epsilon with its slope (or no number) and error, a bound of it, the largest loss."""
 
     evaluate: Evaluate
+    bound: Callable[[float], float]
     largest: float
 
-    def log_delta(self, epsilon: float) -> tuple[float, float]:
-        """Its upper end, and the slope."""
+    def log_delta(self, epsilon: float) -> tuple[float, float, float]:
+        """Its upper end, the slope, and how well that is known; next to nothing is told by its bound."""
+        bound = self.bound(epsilon)
+        if bound < NEGLIGIBLE:
+            return bound, -1.0, 0.0
         value, slope, error, _ = self.evaluate(epsilon, None)
         upper = min(value + error, 0.0)
         if not math.isnan(slope):
-            return upper, slope
+            return upper, slope, 0.0
         width = APART * min(max(epsilon, 1e-3), self.largest)
         above, _, error, _ = self.evaluate(epsilon + width, None)
-        return upper, (min(above + error, 0.0) - upper) / width
+        return upper, (min(above + error, 0.0) - upper) / width, BY_DIFFERENCE
 
 
 class Touching:
@@ -65,7 +72,7 @@ class Touching:
 
     def look(self, epsilon: float) -> Trial:
         """log of how much faster delta falls than the line."""
-        log_delta, slope = self.side.log_delta(epsilon)
+        log_delta, slope, known = self.side.log_delta(epsilon)
         delta = float(exp_up(log_delta))
         grown = math.exp(min(epsilon, 700.0))
         if self.ahead:
@@ -79,7 +86,10 @@ class Touching:
             return Trial(-math.inf)
         if line <= 0.0:
             return Trial(math.inf)
-        return Trial(math.log(-slope * delta / line))
+        excess = math.log(-slope * delta / line)
+        if abs(excess) < known:
+            return Trial(0.0)
+        return Trial(excess)
 
 
 def few(errors: Floats) -> bool:

@@ -24,6 +24,13 @@ from gaussveil.spectrum.discrete.tilted_convolution import (
     tilted_convolution,
 )
 from gaussveil.spectrum.enclosures.interval import UNKNOWN, Enclosure
+from gaussveil.spectrum.laws.loss_law import LossLaw
+from gaussveil.spectrum.laws.on_nodes import (
+    common_width,
+    ends_of,
+    lowered_law,
+    raised_law,
+)
 from gaussveil.spectrum.roots import lowest
 from gaussveil.spectrum.subsampled.cell_probabilities import (
     CELL_ERROR,
@@ -42,6 +49,7 @@ ACCURACY = 1e-10  # of delta, relative: cells need not be narrower than that tak
 LARGEST_STEP_LOSS = 600.0  # loss of one step
 LAST_OUTPUT = 38.0  # outputs beyond have no probability in doubles
 GRID_DIGITS = 23.0  # e-foldings below delta
+Laws = Sequence[tuple[LossLaw, int]]
 
 
 class GridMasses(NamedTuple):
@@ -140,15 +148,22 @@ class GridPlan(NamedTuple):
 
     @staticmethod
     def of(
-        steps: Sequence[tuple[Step, int]], epsilon: float, log_delta: float, most: int
+        steps: Sequence[tuple[Step, int]],
+        epsilon: float,
+        log_delta: float,
+        most: int,
+        laws: Laws = (),
     ) -> GridPlan:
         """Chosen from a sketch; any choice is sound, a good one is tight."""
-        uses = sum(count for _, count in steps)
+        uses = sum(count for _, count in (*steps, *laws))
+        ends = [ends_of(law) for law, _ in laws]
         least_sum = math.fsum(count * lowest_loss(step) for step, count in steps)
+        least_sum += math.fsum(n * end[0] for end, (_, n) in zip(ends, laws))
         reach = min(
             math.sqrt(2.0 * (GRID_DIGITS + math.log(uses) - log_delta)), LAST_OUTPUT
         )
         most_sum = math.fsum(count * step.largest_loss for step, count in steps)
+        most_sum += math.fsum(n * law.largest_loss for law, n in laws)
         enough = [epsilon - least_sum + lowest_loss(step) for step, _ in steps]
         spans = []
         for (step, _), each in zip(steps, enough):
@@ -158,7 +173,7 @@ class GridPlan(NamedTuple):
             spans.append(_span(step, reach, too_little, each))
         sure = -math.inf < least_sum and epsilon < math.inf
         sure = sure and all(high >= each for (_, high), each in zip(spans, enough))
-        widest = max(high - low for low, high in spans)
+        widest = max(high - low for low, high in (*spans, *ends))
         if max(high for _, high in spans) > LARGEST_STEP_LOSS:
             raise NumericalError(
                 f"a single step's loss may exceed {LARGEST_STEP_LOSS}, which no grid holds: add noise."
@@ -168,6 +183,7 @@ class GridPlan(NamedTuple):
             (raised(step, cell, *_nodes(span, cell)).masses, count)
             for (step, count), span in zip(steps, spans)
         ]
+        sketch += [(raised_law(law, cell), count) for law, count in laws]
 
         def bound(log_order: float) -> float:
             order = math.exp(log_order)
@@ -194,6 +210,8 @@ class GridPlan(NamedTuple):
         bottom = epsilon - (GRID_DIGITS + 10.0 - log_delta) / order
         interval = math.sqrt(8.0 * ACCURACY / uses) / order
         interval = max(min(interval, cell), max(top - bottom, widest) / most)
+        if laws:
+            interval = common_width([law for law, _ in laws], interval)
         return GridPlan(order, bottom, top, interval, spans, sure)
 
 
@@ -233,19 +251,23 @@ def enclose_on_grid(
     log_delta: float,
     most_nodes: int = MOST_GRID_NODES,
     beside: Shift = NO_SHIFT,
+    laws: Laws = (),
 ) -> Enclosure:
-    """Ends of delta, which is about e^log_delta; roundings are charged, doubles of the normal law trusted to 1e-13."""
+    """Ends of delta, which is about e^log_delta; roundings are charged, doubles of the normal law trusted to 1e-13.
+
+    Beside the steps there may be a mean shift, and laws of finite losses.
+    """
     fewer = (*steps, *beside.steps(up=False))
     more = (*steps, *beside.steps(up=True))
     if not fewer or len(fewer) < len(more):
         return UNKNOWN
     with np.errstate(all="ignore"):
-        plan = GridPlan.of(more, epsilon, max(log_delta, -700.0), most_nodes)
+        plan = GridPlan.of(more, epsilon, max(log_delta, -700.0), most_nodes, laws)
         # Where one loss alone spans far more than the sum needs, a grid that serves the sum has no memory for it.
         if any(np.ptp(span) > 4 * most_nodes * plan.interval for span in plan.spans):
             return UNKNOWN
-        lower = _end(fewer, epsilon, plan, upwards=False)
-        upper = _end(more, epsilon, plan, upwards=True)
+        lower = _end(fewer, epsilon, plan, laws, upwards=False)
+        upper = _end(more, epsilon, plan, laws, upwards=True)
     if math.isnan(lower) or math.isnan(upper):
         return UNKNOWN
     log_lower, log_upper = (
@@ -256,7 +278,12 @@ def enclose_on_grid(
 
 
 def _end(
-    steps: Sequence[tuple[Step, int]], epsilon: float, plan: GridPlan, *, upwards: bool
+    steps: Sequence[tuple[Step, int]],
+    epsilon: float,
+    plan: GridPlan,
+    laws: Laws = (),
+    *,
+    upwards: bool,
 ) -> float:
     """One end of delta: of sums of losses on the grid, and of outputs beyond it."""
     if upwards:
@@ -274,7 +301,15 @@ def _end(
         offsets.append(count * offset)
     moved = epsilon - math.fsum(offsets)
     masses = [(held.masses, count) for held, count in cells]
-    within = within_window(masses, moved, moved - epsilon, plan, side)
+    lowered_by = 0.0
+    for law, count in laws:
+        if upwards:
+            masses.append((raised_law(law, plan.interval), count))
+            continue
+        below, moved_up = lowered_law(law, plan.interval)
+        masses.append((below, count))
+        lowered_by += count * moved_up * (1.0 + 1e-12)
+    within = within_window(masses, moved + lowered_by, moved - epsilon, plan, side)
     beyond = max(_beyond(cells, epsilon, plan, side), 0.0)
     return min(max((within + beyond) * (1.0 + side * 1e-15), 0.0), 1.0)
 
