@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,7 +20,6 @@ from gaussveil.cli.options import parse_ranges
 from gaussveil.cli.output import tell
 from gaussveil.cli.query_keys import Questions, asked_answers, asked_keys, asked_norm
 from gaussveil.cli.query_plan import advice, tell_plan
-from gaussveil.cli.tables import Engine
 from gaussveil.errors import ParameterError
 from gaussveil.files import write_whole
 
@@ -217,10 +214,8 @@ def _page(release: Release[Any]) -> str:
 def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) -> None:
     plan = table.plan()
     noise = plan.noise
-    with (
-        release_files(out, ROOM_PER_GROUP * min(noise.request.cells, 2**16)) as write,
-        _pandas_if_needed(asked),
-    ):
+    room = ROOM_PER_GROUP * min(noise.request.cells, 2**16)
+    with release_files(out, room) as write:
         source = asked.table()
         _tell_clocks(source, table.by or {})
         _rehearse(table, source, out, report)
@@ -257,26 +252,3 @@ def _tell_clocks(source: Source, by: Mapping[str, Any]) -> None:
             f"{', '.join(dict.fromkeys(on))} on the clock of UTC (to change: --time-zone)",
             file=sys.stderr,
         )
-
-
-def _pandas_if_needed(asked: Asked) -> AbstractContextManager[None]:
-    """Spark needs pandas, and nobody else does."""
-    if asked.engine is Engine.spark:
-        return nullcontext()
-    return _without_pandas()
-
-
-@contextmanager
-def _without_pandas() -> Iterator[None]:
-    """Meanwhile nobody loads pandas: Arrow would, for half a second, just to ask whether a column is one of its own."""
-
-    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError(name=name)
-
-    finder: Any = SimpleNamespace(find_spec=find_spec)
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
