@@ -16,7 +16,8 @@ from gaussveil.engines import open
 from gaussveil.errors import GaussveilError, SchemaError
 from gaussveil.mechanisms import Count, Mean, TableRelease
 from gaussveil.noise import SeededGenerator
-from gaussveil.statistics import as_source, date_of, discover, hour_of, value_of
+from gaussveil.statistics import Labels, as_source, date_of, discover, hour_of, value_of
+from gaussveil.statistics.column_types import is_found
 
 USUAL: dict[str, list[Any]] = {
     "times": [dt.datetime(2024, 1, 1, k) for k in range(20)],
@@ -94,6 +95,77 @@ def test_one_fraction_among_whole_numbers_refuses_no_discovery(tmp_path: Path, o
     pinned = open(tmp_path / "t.csv", schema={"columns": {"home": "text", "n": "number"}})
     with pytest.raises(SchemaError, match="text or integers"):  # by its type, which somebody wrote
         asked.release(pinned)
+
+
+WHOLE = [k % 7 for k in range(9)]
+DAYS = [dt.date(2024, 3, 1 + k) for k in range(9)]
+REQUESTS: dict[str, Any] = {
+    "fractions": value_of("k", [0.5, 1.0]),
+    "texts of fractions": value_of("k", ["0.5", "1"]),
+    "texts": value_of("k", ["h1", "1"]),
+    "beyond floats": value_of("k", [2**53 + 1, 1]),
+    "infinite": value_of("k", [1.0, float("inf")]),
+    "times": value_of("k", [dt.datetime(2024, 3, 1)]),
+    "hours": hour_of("k"),
+    "days": date_of("k", "2024-03-01", "2024-03-05"),
+    "found": discover("k"),
+}
+
+
+def told_of(table: Any) -> dict[str, str]:
+    """What each request is told of a table's form; no row is read for it."""
+    words = {}
+    for name, key in REQUESTS.items():
+        law = "gaussian" if name == "found" else "laplace"
+        made = TableRelease(epsilon=1.0, delta=1e-3, unit="home", by={"k": key}, answers=[Count()], law=law)
+        try:
+            made.rehearsals(table)
+            words[name] = "answered"
+        except GaussveilError as refusal:
+            words[name] = str(refusal)
+    return words
+
+
+@pytest.mark.parametrize(
+    ("cells", "odd", "answered"),
+    [
+        (WHOLE, 2.5, {"fractions", "texts of fractions", "beyond floats", "infinite", "found"}),
+        (DAYS, dt.datetime(2024, 3, 1, 10), {"times", "days"}),
+    ],
+    ids=["whole numbers", "days"],
+)
+def test_one_cell_decides_no_refusal_where_types_are_found(
+    tmp_path: Path, cells: list[Any], odd: Any, answered: set[str]
+) -> None:
+    """A fraction makes doubles of whole numbers, which hold other labels; a clock would make times of days."""
+    expected: dict[str, str] | None = None
+    for column in (cells, [*cells, odd]):
+        homes = [f"a{k}" for k in range(len(column))]
+        (tmp_path / "t.csv").write_text("home,k\n" + "".join(f"{h},{cell}\n" for h, cell in zip(homes, column)))
+        for table in (open(tmp_path / "t.csv"), pd.DataFrame({"home": homes, "k": pd.Series(column, dtype=object)})):
+            expected = expected or told_of(table)
+            assert told_of(table) == expected
+    assert expected is not None
+    assert {name for name, words in expected.items() if words == "answered"} == answered
+
+
+def test_a_label_that_a_column_cannot_hold_is_nobodys() -> None:
+    """Whatever its type: 0.5 is no whole number, and nothing that is missing has a label."""
+    for kind in (pa.int64(), pa.float64(), pa.uint8(), pa.decimal128(5, 1)):
+        cells = pa.array([1, 2, None, 4], kind)
+        for labels in ([0.5, 2.0], ["0.5", "2.0"], [2**70, 2] if kind == pa.float64() else [2**40, 2], [-1, 2]):
+            if kind == pa.uint8() or labels[0] != 2**70:
+                assert Labels("k", labels).codes(cells).tolist() == [-1, 1, -1, -1], (kind, labels)
+        assert value_of("k", [2.0, 0.5], other=True).codes(cells).tolist() == [2, 0, -1, 2]
+        with pytest.raises(SchemaError, match="holds numbers, which cannot hold"):
+            Labels("k", ["h1"]).value_set(kind)
+
+
+def test_the_mark_of_a_found_type_is_that_of_its_column() -> None:
+    frame = pd.DataFrame({"n": pd.Series([1, 2, 2.5], dtype=object), "kw": [0.5, 1.5, 2.5]})
+    schema = as_source(frame).schema
+    assert [is_found(schema.field(name)) for name in ("n", "kw")] == [True, False]
+    assert schema.types == [pa.float64()] * 2
 
 
 def test_sparse_columns_and_runs_are_what_they_stand_for() -> None:

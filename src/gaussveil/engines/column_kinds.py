@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from gaussveil.engines.dialect import NOTHING
 
@@ -16,6 +16,7 @@ NUMBER = re.compile(
     r"[+-]?((\d+[.]?\d*|[.]\d+)([eE][+-]?\d+)?|inf(inity)?)", re.IGNORECASE
 )
 COMMA_NUMBER = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+_DAY_LETTERS = len("2024-03-31")
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 _ISO = re.compile(
     r"\d{4}-\d\d-\d\d(?P<time>[T ]\d\d:\d\d(:\d\d([.]\d{1,9})?)?(?P<zone>Z|[+-]\d\d(:?\d\d)?)?)?"
@@ -69,12 +70,14 @@ def _kind_of_format(time_format: str) -> str:
     return "DATE"
 
 
-def _kind_of_iso(cells: Iterable[str], *, zoned: bool) -> str:
+def _kind_of_iso(cells: Mapping[str, int], *, zoned: bool) -> str:
+    """Days where most are; one clock among them makes no times of the days."""
+    days = sum(count for cell, count in cells.items() if len(cell) == _DAY_LETTERS)
     if zoned:
         return "TIMESTAMPTZ"
-    if any("T" in cell or " " in cell for cell in cells):
-        return "TIMESTAMP"
-    return "DATE"
+    if 2 * days > sum(cells.values()):
+        return "DATE"
+    return "TIMESTAMP"
 
 
 def _is_name(cell: str) -> bool:

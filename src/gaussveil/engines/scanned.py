@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from gaussveil.containers import FormNotes
+from gaussveil.containers import FOUND_IN_FILES, FormNotes
 from gaussveil.engines.dialect import Dialect
 from gaussveil.engines.form import Given, given_form
 from gaussveil.engines.location import Location, locate
@@ -18,6 +18,7 @@ from gaussveil.engines.pieces import mixed_columns
 from gaussveil.engines.sql import kept_rows, select_rows
 from gaussveil.engines.typed_columns import is_read_from_text
 from gaussveil.engines.whole_files import require_whole
+from gaussveil.statistics.column_types import with_found_types
 from gaussveil.statistics.source import Source, View, Watch
 
 
@@ -70,7 +71,9 @@ class ScannedSource(Source):
 
     @property
     def table_schema(self) -> pa.Schema:
-        """Schema of the whole table."""
+        """Schema of the whole table; types that were found in cells are marked."""
+        if FOUND_IN_FILES in self.dialect.found:
+            return with_found_types(self._schema, self._schema.names)
         return self._schema
 
     def identified(self, unit: str) -> Self:

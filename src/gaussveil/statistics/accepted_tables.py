@@ -20,6 +20,7 @@ from gaussveil.containers import (
     uncoerced,
 )
 from gaussveil.errors import SchemaError, ShapeError
+from gaussveil.statistics.column_types import with_found_types
 from gaussveil.statistics.legible import legible_table
 from gaussveil.statistics.object_cells import object_column
 
@@ -163,7 +164,10 @@ def _told(table: pa.Table, data: Any) -> pa.Table:
     """The table of a frame; of a pandas frame with columns of objects it says that their types were found in cells."""
     if library_of(data) == "pandas" and _has_objects(data):
         notes = FormNotes((FOUND_IN_OBJECTS,))
-        return table.replace_schema_metadata(notes.metadata())
+        pairs = zip(table.schema.names, data.dtypes)
+        objects = [name for name, kind in pairs if str(kind) == "object"]
+        schema = with_found_types(table.schema, objects)
+        return table.cast(schema.with_metadata(notes.metadata()))
     return table
 
 

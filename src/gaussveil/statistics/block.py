@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from difflib import get_close_matches
 
 import numpy as np
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from gaussveil.errors import NotFiniteError, ParameterError, SchemaError, ShapeError
+from gaussveil.statistics.column_types import holds
 from gaussveil.typing import Floats
 
 _BLOCK_ROWS = 2**12  # per group: a group's share of a block stays inside a core's cache
@@ -92,19 +94,29 @@ class Labels:
         )
 
     def value_set(self, kind: pa.DataType) -> pa.Array:
-        """The public labels in the column's own type."""
+        """The public labels in the column's own type; a number that the type cannot hold is missing.
+
+        Numbers are labels of numbers of every type: 0.5 is none of a column of whole numbers, and is not refused there.
+        """
+        kind = _plain_type(kind)
+        labels = self._plain()
         try:
-            return self._plain().cast(_plain_type(kind))
+            if holds(kind) != "numbers":
+                return labels.cast(kind)
+            if holds(labels.type) not in ("numbers", "truth values"):
+                labels = _read_numbers(labels)
         except pa.ArrowException as error:
             raise SchemaError(
-                f"column {self.column!r} holds {kind}, which cannot hold the declared labels: "
+                f"column {self.column!r} holds {holds(kind)}, which cannot hold the declared labels: "
                 "declare labels of the column's type."
             ) from error
+        return _as_held(labels, kind)
 
     def codes(self, labels: pa.Array) -> NDArray[np.int64]:
         """Place of every label among the public ones, -1 where it is none of them."""
         labels = plain(labels)
-        found = pc.index_in(labels, value_set=self.value_set(labels.type))
+        public = self.value_set(labels.type)
+        found = pc.index_in(labels, value_set=public, skip_nulls=True)
         return np.asarray(
             found.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64
         )
@@ -255,7 +267,7 @@ def require_numbers(schema: pa.Schema, names: Sequence[str]) -> None:
     for name in names:
         if not is_number(kind := schema.field(name).type):
             raise SchemaError(
-                f"column {name!r} must hold numbers. Got {kind}: convert or leave it out (--columns)."
+                f"column {name!r} must hold numbers. Got {holds(kind)}: convert it or leave it out."
             )
 
 
@@ -325,6 +337,35 @@ def plain(column: pa.Array) -> pa.Array:
     if kind == column.type:
         return column
     return column.cast(kind)
+
+
+def _read_numbers(labels: pa.Array) -> pa.Array:
+    """The numbers that texts say; Arrow refuses what is no text, and text that is no number."""
+    if not pa.types.is_string(labels.type):
+        raise pa.ArrowInvalid("neither numbers nor text")
+    try:
+        return labels.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return labels.cast(pa.float64())
+
+
+def _as_held(labels: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Numbers in another type of numbers, those that it cannot hold missing."""
+    try:
+        if not pa.types.is_decimal(kind):
+            return labels.cast(kind)
+    except pa.ArrowException:
+        pass
+    return pa.concat_arrays([_one_held(label, kind) for label in labels])
+
+
+def _one_held(label: pa.Scalar, kind: pa.DataType) -> pa.Array:
+    try:
+        if pa.types.is_decimal(kind) and label.is_valid:
+            return pa.array([Decimal(str(label.as_py()))], kind)
+        return pa.array([label.cast(kind).as_py()], kind)
+    except (pa.ArrowException, ArithmeticError):
+        return pa.nulls(1, kind)
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:

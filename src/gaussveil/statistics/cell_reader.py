@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from gaussveil.errors import SchemaError
 from gaussveil.statistics.block import numbers, plain, require_columns, require_numbers
+from gaussveil.statistics.column_types import holds, is_found
 from gaussveil.statistics.key import Key
 from gaussveil.statistics.keys import Bins, Thresholds
 from gaussveil.statistics.row_hash import is_identifier
@@ -228,13 +229,14 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(pending)
 
 
-def require_values(schema: pa.Schema, column: str, *, found: bool) -> None:
+def require_values(schema: pa.Schema, column: str) -> None:
     """Refuse a column whose values nobody can list: numbers, unless their type was found in cells.
 
     There one 2.5 among whole numbers would refuse the column, and the refusal tell of it.
     """
     require_columns(schema, [column])
-    if not (found and pa.types.is_floating(schema.field(column).type)):
+    field = schema.field(column)
+    if not (is_found(field) and pa.types.is_floating(field.type)):
         require_unit(schema, column)
 
 
@@ -244,5 +246,5 @@ def require_unit(schema: pa.Schema, unit: str) -> None:
     kind = schema.field(unit).type
     if not (is_identifier(kind) or pa.types.is_null(kind)):
         raise SchemaError(
-            f"the unit {unit!r} must be a column of text or integers. Got {kind}."
+            f"the unit {unit!r} must be a column of text or integers. Got {holds(kind)}."
         )

@@ -21,6 +21,7 @@ from gaussveil.statistics.block import (
     plain,
     require_columns,
 )
+from gaussveil.statistics.column_types import holds
 from gaussveil.statistics.key import Key, places_of
 from gaussveil.typing import Integers
 
@@ -57,7 +58,7 @@ class _OnClock(Key):
                     "write them as 2024-03-31 12:00; seconds since a day are not read."
                 )
             raise SchemaError(
-                f"column {self.column!r} must hold dates with times. Got {kind}: {advice}"
+                f"column {self.column!r} must hold dates with times. Got {holds(kind)}: {advice}"
             )
 
     @property
@@ -114,7 +115,7 @@ class TimeOfDay(ClockPart):
             ("time32", "time64", "string", "large_string")
         ):
             raise SchemaError(
-                f"column {self.column!r} must hold times of day, and time_zone be left out. Got {kind}."
+                f"column {self.column!r} must hold times of day, and time_zone be left out. Got {holds(kind)}."
             )
 
     def codes(self, cells: pa.Array) -> Integers:

@@ -82,9 +82,8 @@ class Listed(Key):
         cells = plain(cells)
         if pa.types.is_floating(cells.type):  # -0.0 is 0.0, as everywhere else
             cells = pc.add(cells, pa.scalar(0.0, cells.type))
-        found = places_of(
-            pc.index_in(cells, value_set=_labels(self).value_set(cells.type))
-        )
+        public = _labels(self).value_set(cells.type)
+        found = places_of(pc.index_in(cells, value_set=public, skip_nulls=True))
         if not self.other:
             return found
         known = cells.is_valid().to_numpy(zero_copy_only=False)

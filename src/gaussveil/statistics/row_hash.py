@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from gaussveil import checks
 from gaussveil.errors import SchemaError
 from gaussveil.statistics.block import floats, is_number, plain, words
+from gaussveil.statistics.column_types import holds
 
 BOUND_KEY = hashlib.blake2b(
     b"gaussveil: rows kept per privacy unit, version 2", digest_size=32
@@ -107,7 +108,7 @@ def require_hashable(schema: pa.Schema, names: Sequence[str]) -> None:
     for name in names:
         if not is_hashable(schema.field(name).type):
             raise SchemaError(
-                f"column {name!r} of type {schema.field(name).type} cannot identify a row: select other columns first."
+                f"column {name!r} of {holds(schema.field(name).type)} cannot identify a row: select others first."
             )
 
 

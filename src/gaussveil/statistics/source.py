@@ -19,12 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gaussveil import checks
-from gaussveil.containers import FOUND_IN_FILES, FormNotes
+from gaussveil.containers import FormNotes
 from gaussveil.errors import ParameterError, SchemaError, SourceError
 from gaussveil.shown import Told
 from gaussveil.statistics.block import Block, Grouping, Reader, plain, require_columns
 from gaussveil.statistics.cell_reader import CellReader, require_unit, require_values
 from gaussveil.statistics.clocks import on_clock
+from gaussveil.statistics.column_types import holds
 from gaussveil.statistics.legible import python_cells
 from gaussveil.statistics.row_hash import (
     coin_threshold,
@@ -212,7 +213,7 @@ class Source(Told, ABC):
         if not is_identifier(source.schema.field(unit).type):
             kind = source.schema.field(unit).type
             raise SchemaError(
-                f"privacy unit {unit!r} must be a column of text or integers. Got {kind}."
+                f"privacy unit {unit!r} must be a column of text or integers. Got {holds(kind)}."
             )
         require_hashable(source.schema, self.view.columns)
         return source._with_view(replace(self.view, unit=unit, max_rows=int(max_rows)))
@@ -281,9 +282,7 @@ class Source(Told, ABC):
         self._require_same_unit(unit)
         source = self.identified(unit)
         require_unit(source.schema, unit)
-        require_values(
-            source.schema, column, found=FOUND_IN_FILES in self.form_notes.found
-        )
+        require_values(source.schema, column)
         found = source._units_per_value(unit, column, per_unit)
         self.watch.check(self.fingerprint())
         return found

@@ -22,7 +22,7 @@ import numpy as np
 
 from gaussveil import checks
 from gaussveil.accounting import Adjacency, Release
-from gaussveil.containers import FOUND_IN_FILES, form_notes, library_of
+from gaussveil.containers import library_of
 from gaussveil.errors import SchemaError
 from gaussveil.mechanisms.progress import shown_progress
 from gaussveil.mechanisms.release_path import Mechanism, is_planning
@@ -226,8 +226,7 @@ def _check_schema(request: Request, schema: pa.Schema) -> list[str]:
     require_columns(schema, names)
     for key in request.keys.values():
         if isinstance(key, Discovered):
-            found = form_notes(schema.empty_table()).found
-            require_values(schema, key.column, found=FOUND_IN_FILES in found)
+            require_values(schema, key.column)
     for reader in (request.reader, *profiles):
         reader.check(schema)
     if request.unit in keys:
