@@ -269,7 +269,8 @@ def main() -> None:
     except OSError as error:
         # A file that could not be written or read by a command: the path and the system's own words suffice.
         print_error(
-            SourceError.code, f"{error.filename or 'file'}: {error.strerror or error}"
+            SourceError.code,
+            f"{error.filename or 'standard output'}: {error.strerror or error}",
         )
         sys.exit(BAD_INPUT)
     except Exception as error:  # of a library, or a mistake of ours: never a traceback, never a code that is an answer

@@ -21,6 +21,8 @@ from pathlib import Path
 
 from gaussveil.accounting import Certificate, Ledger
 from gaussveil.accounting.ledger.database import translated
+from gaussveil.accounting.ledger.integrity import check_integrity
+from gaussveil.accounting.ledger.migrations import VERSION as VERSION_OF_LEDGER
 from gaussveil.errors import AssumptionError, FormatError, ParameterError, SourceError
 from gaussveil.files import PRIVATE, replacing, write_whole
 from gaussveil.streaming.mark import RESTORED
@@ -58,7 +60,7 @@ def write_backup(
     if ledger is not None:
         with translated(ledger):
             files["ledger"] = _ledger_copy(ledger)
-            made.ledger_events, made.ledger_head = _head(files["ledger"])
+            made.ledger_events, made.ledger_head = _head(files["ledger"], ledger.name)
     if meters is not None:
         read_meters(meters)
         files["meters.json"] = meters.read_bytes()
@@ -171,10 +173,13 @@ def _state_copy(folder: Path) -> dict[str, bytes]:
     )
 
 
-def _head(ledger: bytes) -> tuple[int, str]:
+def _head(ledger: bytes, name: str) -> tuple[int, str]:
+    """How far the log of a copy has come; a damaged ledger is no backup of anything."""
     connection = sqlite3.connect(":memory:")
     with contextlib.closing(connection):
         connection.deserialize(ledger)
+        if connection.execute("PRAGMA user_version").fetchone() == (VERSION_OF_LEDGER,):
+            check_integrity(connection, name)
         row = connection.execute(
             "SELECT seq, chain FROM events ORDER BY seq DESC LIMIT 1"
         ).fetchone()

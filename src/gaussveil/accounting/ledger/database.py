@@ -50,6 +50,8 @@ _CORRUPT = {
     sqlite3.SQLITE_CONSTRAINT,
 }
 
+_NO_SUCH = ("no such column", "no such table")  # of ours: its schema was spoilt
+
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
@@ -83,7 +85,11 @@ def translate(error: sqlite3.Error, path: Path) -> LedgerError:
         return LedgerUnavailableError(
             f"the ledger {path.name} {_UNAVAILABLE[primary]} ({error})"
         )
-    if primary in _CORRUPT or isinstance(error, sqlite3.IntegrityError):
+    if (
+        primary in _CORRUPT
+        or isinstance(error, sqlite3.IntegrityError)
+        or str(error).startswith(_NO_SUCH)
+    ):
         return LedgerCorruptError(
             f"the ledger {path.name} is damaged ({error}); restore a backup, or recover what is left with "
             f"`sqlite3 {path.name} .recover`, and count every release since the backup as spent"
