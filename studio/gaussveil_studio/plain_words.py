@@ -23,7 +23,8 @@ IN_WORDS = (
         "an account with a plan that was made beforehand",
     ),
     (
-        r"each unit is bounded by gaussveil\.statistics\.unit_cells as the parameters say; nothing is believed",
+        r"(each unit is bounded by gaussveil\.statistics\.unit_cells as the parameters say|"
+        r"what each unit adds is brought within the bounds of the parameters here); nothing is believed",
         "what each contributes is brought within the bounds before it counts; nothing is believed",
     ),
     (r"\brow_norm\b", "the largest length of a row"),

@@ -101,15 +101,53 @@ def test_every_kind_of_key_and_answer(run: Run, readings: Path, tmp_path: Path) 
         assert pq.read_table(out).num_columns > 20
 
 
-def test_without_an_output_the_plan_is_told_and_nothing_read(run: Run, tmp_path: Path) -> None:
-    asked = ("--by", "hour(time)", "--mean", "kw", "--between", "0,10", "--count", "--json")
-    code, told, error = run("query", tmp_path / "nothing.parquet", *WHO, *asked)
+def test_without_an_output_the_plan_is_told_and_no_row_read(run: Run, readings: Path, tmp_path: Path) -> None:
+    asked = ("--by", "hour(time)", "--mean", "kw", "--between", "0,10", "--count")
+    code, told, error = run("query", readings, *WHO, *asked, "--json")
     assert code == 0, error
     plan = json.loads(told)
     assert plan["deviations_at_1000_units"]["count"] > 0
+    assert plan["deviations_at_ends"]["mean_kw"] > 1.1 * plan["deviations_at_1000_units"]["mean_kw"]
     assert plan["alternatives"]["groups_per_unit=12"] < 1
-    assert "nothing.parquet: no such file; a plan needs none" in error
-    assert run("query", tmp_path / "nothing.parquet", *WHO, *asked[:-1])[0] == 0
+    code, told, _ = run("query", readings, *WHO, *asked)
+    for words in ("at the ends", "such as -999", "a twentieth of ranges and of counts", "--groups-per-unit 12", "0,5 "):
+        assert words in told
+    assert "=" not in told
+    for more in ((), ("--dry-run",)):
+        code, _, error = run("query", tmp_path / "mistyped.parquet", *WHO, *asked, *more)
+        assert (code, "mistyped.parquet" in error) == (2, True)
+
+
+def test_a_sheet_with_a_column_for_each_home_is_told_what_to_make_of_it(run: Run, tmp_path: Path) -> None:
+    sheet = tmp_path / "wide.csv"
+    sheet.write_text("time," + ",".join(f"home{k}" for k in range(6)) + "\n2024-01-01 00:00" + ",1.5" * 6 + "\n")
+    asked = ("--mean", "kw", "--between", "0,10")
+    code, _, error = run("query", sheet, *WHO, *asked)
+    assert (code, "sheet.melt('time'" in error) == (2, True)
+    assert "--columns" not in error
+    code, _, error = run("query", sheet, "--unit", "home1", *WHO[2:], "--mean", "home1", "--between", "0,10")
+    assert (code, "its cells are names" in error) == (2, True)
+
+
+def test_a_second_release_of_the_same_is_told_with_what_it_cost(run: Run, readings: Path, tmp_path: Path) -> None:
+    Ledger.create(tmp_path / "spent.ledger").open_account("winter", epsilon=5.0, delta=1e-5)
+    paying = ("--ledger", tmp_path / "spent.ledger", "--account", "winter")
+    outcomes = []
+    for name, question in (
+        ("a", "--count"),
+        ("b", "--count"),
+        ("c", "--sum kw --between 0,9"),
+        ("b", "--count --force"),
+    ):
+        asked = (*question.split(), *paying, "--out", tmp_path / f"{name}.csv")
+        code, _, error = run("query", readings, *WHO, *asked)
+        outcomes.append((code, "paid the same for count before" in error, "epsilon 1 and delta 1e-06" in error))
+    assert outcomes == [(0, False, False), (0, True, True), (0, False, False), (0, True, True)]
+
+
+def test_a_decimal_comma_is_told_how_to_write_it(run: Run, readings: Path) -> None:
+    code, _, error = run("query", readings, "--unit", "meter", "--epsilon", "0,5", "--delta", "1e-6", "--count")
+    assert (code, error) == (2, "error GV105: --epsilon takes a decimal point: 0.5. Got '0,5'.\n")
 
 
 def test_values_of_one_column_may_be_listed_in_several_keys(run: Run, readings: Path, tmp_path: Path) -> None:

@@ -321,7 +321,8 @@ def test_a_plan_tells_what_costs_and_what_another_choice_would_give() -> None:
     assert (words, factor) == ("sum_kw: between=(0.0, 4.0)", min(narrow.plan().alternatives().values()))
     assert factor < 1
     assert repr(narrow.plan()).startswith(
-        "TablePlan(count, sum_kw, mean_volt by zone (counts: units); gaussian noise, sd at 1000 units a group: count "
+        "TablePlan(count, sum_kw, mean_volt by zone (counts: units that have a row with a number in kw and in volt); "
+        "gaussian noise, sd at 1000 units a group: count "
     )
     assert len(repr(plan)) < 1000
     assert other["without quantile_kw"] < 1
@@ -553,6 +554,22 @@ def test_a_mean_is_over_the_units_of_its_group() -> None:
         assert found["mean_kw"].to_pylist() == pytest.approx([2.0, 4.0], abs=0.02)
     sums = request(epsilon=55.0, delta=0.5, answers=Sum("kw", unit_norm=10.0)).release(short).value
     assert sums["sum_kw"].to_pylist() == pytest.approx([4000.0, 6000.0], abs=60)
+
+
+def test_a_count_is_of_the_units_that_the_mean_is_over_whatever_bounds_it() -> None:
+    """Units without a reading were counted beside learnt bounds and left out beside public ones."""
+    rng = np.random.default_rng(8)
+    kw = np.where(rng.random(2000) < 0.2, np.nan, rng.gamma(2.0, 1.0, 2000))
+    table = pa.table({"home": np.arange(2000), "kw": pa.array(kw, from_pandas=True), "t": np.arange(2000) % 7.0})
+    there = int(np.isfinite(kw).sum())
+    for bounds in ({"bounds": "auto"}, {"unit_norm": 10.0}, {"between": (0, 8)}):
+        made = request(
+            epsilon=55.0, delta=0.5, by={}, answers=[Mean("kw", **bounds), Count(), Sum("t", between=(0, 6))]
+        )
+        assert made.plan().parameters["counted"] == "units that have a row with a number in kw and in t"
+        assert made.release(table).value["count"][0].as_py() == pytest.approx(there, abs=3), bounds
+    alone = request(epsilon=55.0, delta=0.5, by={}, answers=[Count()])
+    assert alone.release(table).value["count"][0].as_py() == pytest.approx(2000, abs=3)
 
 
 @pytest.mark.parametrize("stated", [None, 24, 5])

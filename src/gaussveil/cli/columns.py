@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,21 +14,18 @@ from gaussveil.errors import SchemaError, SourceError
 
 HOUSEHOLD = "household"
 READINGS = (HOUSEHOLD, "time", "power")
+MANY = 5  # columns whose names are alike
 KEY = re.compile(r"\s*(hour|weekday|month|date|bin|discover)\((.*)\)\s*")
 
 
 def require_named(path: Path | None, given: Mapping[str, Any]) -> None:
-    """Refuse options that name columns which the table lacks, and a file that is not there; a plan needs none."""
+    """Refuse options that name columns which the table lacks, and a file that is not there."""
     named = list(_named(given))
     if not named and HOUSEHOLD not in given:
         return
     if path is None:
         return
-    dry = bool(given.get("dry_run"))
-    plan_alone = given.get("out") is None
-    if plan_alone and not dry:
-        _tell_absent(path)
-    names = _header(path, planned=plan_alone or dry)
+    names = _header(path, planned=bool(given.get("dry_run")))
     if names is None:
         return
     if HOUSEHOLD in given:
@@ -36,15 +33,6 @@ def require_named(path: Path | None, given: Mapping[str, Any]) -> None:
     else:
         _refuse_missing(
             names, [(option, name) for option, name in named if not _has(names, name)]
-        )
-
-
-def _tell_absent(path: Path) -> None:
-    """Say that a plan was made without a look at the table, where there is none."""
-    if _is_absent(path):
-        print(
-            f"{path}: no such file; a plan needs none, but no column was looked up",
-            file=sys.stderr,
         )
 
 
@@ -87,9 +75,24 @@ def _refuse_missing(names: Sequence[str], missing: Sequence[tuple[str, str]]) ->
             more = " (a title? remove what is above the names)"
         else:
             more = ""
+        if {HOUSEHOLD, "columns"} & {option for option, _ in missing}:
+            wide = ""
+        else:
+            wide = _of_wide_sheets(names)
         raise SchemaError(
-            f"the table has no column for {' and '.join(told)}; its columns are {', '.join(names[:12])}{more}"
+            f"the table has no column for {' and '.join(told)}; its columns are {', '.join(names[:12])}{more}{wide}"
         )
+
+
+def _of_wide_sheets(names: Sequence[str]) -> str:
+    """What to make of a sheet with a column for each home or hour: many names are alike but for their numbers."""
+    alike = Counter(re.sub(r"\d+", "#", name) for name in names)
+    if max(alike.values(), default=0) < MANY:
+        return ""
+    return (
+        ". Is there a column for each home or hour? A row for each reading is read, with columns such as home, time "
+        "and kw: in pandas, sheet.melt('time', var_name='home', value_name='kw')"
+    )
 
 
 def _meant(names: Sequence[str], name: str) -> str:

@@ -22,7 +22,7 @@ from gaussveil.cli.files import (
     reserved,
 )
 from gaussveil.cli.options import Written
-from gaussveil.cli.output import digits, print_table, tell
+from gaussveil.cli.output import print_table, tell
 from gaussveil.cli.tables import HomesTable, local_file
 from gaussveil.errors import ParameterError
 from gaussveil.files import PRIVATE, write_whole
@@ -277,6 +277,7 @@ def _tell(json: bool, out: Path, certificate: Certificate) -> None:
 
     known = certificate.parameters
     shown = ("model", "product", "cluster_size", "accuracy", "retained_variance")
-    what = f"{kept_words(certificate)}; mean squared error {digits(float(str(known['accuracy'])))} in log power"
+    error = f"{float(str(known['accuracy'])):.3g} in log power"
+    what = f"{kept_words(certificate)}; noise with a mean squared error of {error}"
     answer = release_facts(out, certificate) | {name: known[name] for name in shown}
     tell(answer, release_lines(out, certificate, what), json=json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -15,6 +16,7 @@ from gaussveil.errors import ParameterError
 
 TABLES = ("source", "history", "data")
 """What commands call the table that they read."""
+_COMMA_NUMBER = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
 FORMER = {
     "--household-column": "--household",
     "--time-column": "--time",
@@ -33,6 +35,7 @@ class AllMissing(TyperCommand):
         if not ctx.resilient_parsing and not {"--help", "--version"} & set(args):
             given, _, order = self.make_parser(ctx).parse_args(args=list(args))
             _refuse_repeated(order)
+            _refuse_commas(given, self.params)
             project = ctx.default_map or {}
             ctx.default_map = {**project, **_by_form(given, project, self.params)}
             values = {**ctx.default_map, **_not_empty(given)}
@@ -79,6 +82,18 @@ def _refuse_repeated(order: Iterable[Any]) -> None:
         _refuse(
             f"{' and '.join(twice)} must be given once, several values separated by commas where it takes them"
         )
+
+
+def _refuse_commas(given: Mapping[str, Any], parameters: Sequence[Any]) -> None:
+    """A number with a decimal comma: say how it is written here."""
+    for parameter in parameters:
+        text = given.get(parameter.name)
+        is_number = vars(parameter)["type"].name.startswith("float")
+        if is_number and isinstance(text, str) and _COMMA_NUMBER.fullmatch(text):
+            point = text.replace(",", ".")
+            _refuse(
+                f"{_spoken(parameter)} takes a decimal point: {point}. Got {text!r}."
+            )
 
 
 def _takes_one(option: Any) -> bool:

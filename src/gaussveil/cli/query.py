@@ -53,7 +53,8 @@ def query(
     count: Annotated[
         bool,
         typer.Option(
-            "--count", help="Units per group; rows where --rows-per-group is above 1."
+            "--count",
+            help="Units per group, or rows (--rows-per-group above 1), that have all numbers asked for.",
         ),
     ] = False,
     total: Annotated[Texts, typer.Option("--sum", help="Sum of a column.")] = None,

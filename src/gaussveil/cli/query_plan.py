@@ -2,9 +2,37 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Callable
 from typing import Any
 
-from gaussveil.cli.output import digits, print_table, tell
+from gaussveil.cli.output import print_table, tell
+
+MISSING = "marks for missing cells, such as -999, are read as numbers unless you say them: --missing -999"
+_OPTIONS = ("rows_per_group", "groups_per_unit", "between", "whole")
+_MODELS = "PrivateLinearRegression or PrivateGaussianMixture"
+
+
+def as_typed(words: str) -> str:
+    """Advice in the words of the command line, where the library says it in Python's."""
+    words = words.replace("whole=True", "--whole-rows").replace(
+        _MODELS, "gaussveil regression or gaussveil mixture"
+    )
+    for name in _OPTIONS:
+        option = "--" + name.replace("_", "-")
+        words = re.sub(
+            rf"\b{name}=\(?([^(), ]+)(?:, ([^)]+)\))?", _given(option), words
+        )
+    return words
+
+
+def _given(option: str) -> Callable[[re.Match[str]], str]:
+    def written(found: re.Match[str]) -> str:
+        numbers = [text.removesuffix(".0") for text in found.groups() if text]
+        return f"{option} {','.join(numbers)}"
+
+    return written
 
 
 def advice(plan: Any) -> list[str]:
@@ -25,27 +53,44 @@ def tell_plan(plan: Any, json: bool, units: int | None) -> None:
         return
     _tell_laws(plan)
     sizes = " with values of size 1" if plan.is_nominal else ""
-    deviations = [(name, digits(sd)[:8]) for name, sd in plan.deviations().items()]
-    print_table(("answer", f"sd at 1000 units a group{sizes}"), deviations)
+    print_table(("answer", f"sd at 1000 units a group{sizes}"), _deviations(plan))
     for line in advice(plan):
         print(line)
-    print(plan.useful(units))
+    if plan.request.numbers and not os.environ.get("GAUSSVEIL_MISSING"):
+        print(MISSING)
+    print(as_typed(str(plan.useful(units))))
     for name, words in plan.layouts().items():
-        print(f"{name} is read {words}")
+        print(as_typed(f"{name} is read {words}"))
     if any(isinstance(one, Mean | Sum) for one in plan.request.answers):
         print(plan.request.averaged)
     factors = plan.alternatives()
     if factors:
-        rows = [(words, f"{factor:.3f}") for words, factor in factors.items()]
+        rows = [(as_typed(words), f"{factor:.3f}") for words, factor in factors.items()]
         print_table(("what if", "times the sd"), rows)
         words = "What helps most: {}, with noise {:.3f} times as wide."
-        print(words.format(*plan.costliest))
+        print(as_typed(words.format(*plan.costliest)))
+
+
+def _deviations(plan: Any) -> list[tuple[str, str]]:
+    """The noise of every number in the middle of its range, of means at the ends, too."""
+    from gaussveil.mechanisms import Mean
+
+    ends = plan.deviations(at_ends=True)
+    means = [one.name for one in plan.request.answers if isinstance(one, Mean)]
+    rows = []
+    for name, sd in plan.deviations().items():
+        told = f"{sd:.4g}"
+        if name in means and ends[name] > 1.01 * sd:
+            told += f" in the middle of its range, {ends[name]:.4g} at the ends"
+        rows.append((name, told))
+    return rows
 
 
 def _facts(plan: Any, units: int | None) -> dict[str, Any]:
     useful = plan.useful(units)
     return {
         "deviations_at_1000_units": plan.deviations(),
+        "deviations_at_ends": plan.deviations(at_ends=True),
         "shares": plan.shares,
         "alternatives": plan.alternatives(),
         "useful": useful.verdict,

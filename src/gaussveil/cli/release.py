@@ -286,7 +286,8 @@ def label(
             encode(Numbers(release.value[None, :], tuple(names)), out.suffix.lower()),
             release.certificate,
         )
-    kept = f"mean squared error {digits(mechanism.accuracy_)}, variance kept {mechanism.retained_variance_:.2g}"
+    error = f"{mechanism.accuracy_:.3g} a number"
+    kept = f"noise with a mean squared error of {error}, variance kept {mechanism.retained_variance_:.2g}"
     facts: dict[str, object] = {
         "accuracy": mechanism.accuracy_,
         "retained_variance": mechanism.retained_variance_,

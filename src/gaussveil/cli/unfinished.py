@@ -76,6 +76,27 @@ def found_again(options: Mapping[str, Any]) -> Iterator[None]:
     finally:
         _NOISE.reset(token)
     note.close(keep=False)
+    if not paid:
+        _tell_alike(note, options)
+
+
+def _tell_alike(note: _Note, options: Mapping[str, Any]) -> None:
+    """Say that the account paid for such a release before: who wanted the same answer had it already."""
+    from gaussveil.accounting import Ledger
+
+    before = Ledger(note.ledger).paid_alike(note.identifier)
+    if before is None:
+        return
+    spent = f"epsilon {options['epsilon']:g}"
+    if options.get("delta") is not None:
+        spent += f" and delta {options['delta']:g}"
+    day = before.debited_at[:10]
+    print(
+        f"{options['account']} paid the same for {before.what} before (release {before.id} of {day}): "
+        f"this is another one, with noise of its own, and {spent} was paid again; to have one and the same under "
+        "another name: --release-id",
+        file=sys.stderr,
+    )
 
 
 @contextmanager

@@ -17,6 +17,11 @@ KINDS = {  # what a column may hold, in words, and in the SQL of the engine that
 }
 NOTHING = "NULL"  # the kind of a column in which nobody has seen a cell
 _WORDS = {kind: word for word, kind in KINDS.items()} | {NOTHING: "text"}
+_SPOKEN = {"whole": "whole numbers", "number": "numbers", "date": "days"} | {
+    "truth": "true or false",
+    "time": "times",
+    "instant": "times with a zone",
+}
 _TOLD = 12  # columns
 ABOUT = ("unit", "people", "time_zone")
 """What a form says of the rows, beside how they are written."""
@@ -109,12 +114,14 @@ class Dialect:
 
     def all_words(self) -> str:
         """The whole form in a line, for people: what was chosen for every column."""
-        kinds = [f"{column.name} {column.word}" for column in self.columns[:_TOLD]]
-        if len(self.columns) > _TOLD:
-            more = [f"and {len(self.columns) - _TOLD} columns more"]
-        else:
-            more = []
-        return "; ".join(filter(None, (self.words(), ", ".join(kinds + more))))
+        kinds = [
+            f"{column.name} {_SPOKEN.get(column.word, column.word)}"
+            for column in self.columns[:_TOLD]
+        ]
+        beyond = len(self.columns) - _TOLD
+        if beyond > 0:
+            kinds.append(f"and {beyond} more column{'s' * (beyond > 1)}")
+        return "; ".join(filter(None, (self.words(), ", ".join(kinds))))
 
     def toml(self) -> dict[str, Any]:
         """As a form says it; what nobody needs to say is left out."""

@@ -252,9 +252,10 @@ def spoken_unit(adjacency: Adjacency) -> str:
         return f"one “{adjacency.unit}”, {how}"
     known = {
         "event": "an event of one",
-        "label-graph": "to which label something belongs, of one",
         "l2-ball": "a part of one",
     }
+    if adjacency.kind == "label-graph":
+        return f"which “{adjacency.unit}” it is"
     return f"{known.get(adjacency.kind, 'a part of one')} “{adjacency.unit}”"
 
 

@@ -69,6 +69,23 @@ class Noted:
                 connection, value
             )
 
+    def paid_alike(self, identifier: str) -> Entry | None:
+        """The newest other entry of the same account that paid the same charge for the same words.
+
+        Args:
+            identifier: an entry's id.
+        """
+        with self._database.reading() as connection:
+            row = connection.execute(
+                "SELECT o.id FROM entries e JOIN entries o ON o.account = e.account "
+                "AND o.charge = e.charge AND o.what = e.what AND o.id <> e.id "
+                "WHERE e.id = ? AND o.state <> 'void' ORDER BY o.seq DESC LIMIT 1",
+                (identifier,),
+            ).fetchone()
+            if row is None:
+                return None
+            return records.find_entry(connection, row[0])
+
     def note_saved(self, identifier: str, state: bytes) -> None:
         """Say that a release that goes on (a stream) was written down in this state, which may be continued once.
 

@@ -32,6 +32,7 @@ class TableAnswer:
 class Count(TableAnswer):
     """How many units a group has, or rows where `rows_per_group` is above 1, of each unit at most so many.
 
+    Rows without a number in a column of another answer are in none: beside a mean these are the units that it is over.
     `rows` says which is meant, and is held against `rows_per_group`: True for rows, False for units.
     """
 

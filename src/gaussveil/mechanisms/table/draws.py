@@ -149,7 +149,9 @@ class TableDraws(NoisySums):
     def _profile(self, answer: Mean | Sum) -> ProfileDraws:
         request = self.noise.request
         keys = tuple(key for key in request.keys.values() if isinstance(key, Key))
-        reader = CellReader(request.unit, keys, (answer.feature,))
+        reader = CellReader(
+            request.unit, keys, (answer.feature,), present=request.numbers
+        )
         return ProfileDraws(
             self, self.source, reader, request.layout, request.rows, answer
         )

@@ -24,19 +24,24 @@ def as_planned(noise: TableNoise, request: Request) -> TableNoise:
     return PlannedNoise(request, noise.mean_shift, noise.key_error, design=noise)
 
 
-def nominal_deviations(noise: TableNoise, units: int = 1000) -> dict[str, float]:
-    """Standard deviation of every number, with so many units in every group."""
+def nominal_deviations(
+    noise: TableNoise, units: int = 1000, place: float = 0.0
+) -> dict[str, float]:
+    """Standard deviation of every number, with so many units in every group, at a place of their ranges (-1 to 1)."""
     if noise.request.learning:
         nominal = noise.request.with_ranges(
             dict.fromkeys(noise.request.learning, NOMINAL_RANGE)
         )
         noise = as_planned(noise, nominal)
-    columns = Estimates(noise, expected(noise, float(units))).columns()
+    columns = Estimates(noise, expected(noise, float(units), place)).columns()
     return {name: float(one.deviation.flat[0]) for name, one in columns.items()}
 
 
-def expected(noise: TableNoise, units: float) -> Drawn:
-    """What would be drawn without noise if every group had this many units, in the middle of every range."""
+def expected(noise: TableNoise, units: float, place: float = 0.0) -> Drawn:
+    """What would be drawn without noise if every group had this many units, in the middle of every range.
+
+    Or elsewhere between the ends of stated ranges, which are at -1 and 1.
+    """
     request = noise.request
     rows = units * request.rows
     one = np.full(1, rows)
@@ -46,7 +51,7 @@ def expected(noise: TableNoise, units: float) -> Drawn:
     bins = [np.full((1, width), rows / width) for width in widths]
     drawn = Drawn(
         one if request.counted else None,
-        [0 * one for _ in request.features],
+        [place * one for _ in request.features],
         [one / 2 for _ in request.lone_sums],
         bins[: len(request.histograms)],
         bins[len(request.histograms) :],

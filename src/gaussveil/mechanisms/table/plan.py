@@ -83,13 +83,17 @@ class TablePlan(Plan):
             for words in key.doubts
         ]
 
-    def deviations(self, units: int = 1000) -> dict[str, float]:
+    def deviations(
+        self, units: int = 1000, *, at_ends: bool = False
+    ) -> dict[str, float]:
         """Standard deviation of every number, as if every group had this many units in the middle of their ranges.
 
+        The noise of a count moves a mean the more, the farther it lies from the middle: most at the ends of its range.
         Bounds that the release will learn are those of a nominal table, whose values are of size 1: where yours are of
         another size, multiply by it (by its square for a variance).
         """
-        return nominal_deviations(self.noise, checks.whole("units", units))
+        many = checks.whole("units", units)
+        return nominal_deviations(self.noise, many, 1.0 if at_ends else 0.0)
 
     @property
     def is_nominal(self) -> bool:

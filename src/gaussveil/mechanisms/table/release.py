@@ -120,7 +120,7 @@ class TableRelease(Mechanism):
             assumptions=(
                 "names of columns, keys, answers and every bound were chosen without looking at the data, and so were "
                 "types of columns unless the guarantee names their form",
-                "each unit is bounded by gaussveil.statistics.unit_cells as the parameters say; nothing is believed",
+                "what each unit adds is brought within the bounds of the parameters here; nothing is believed",
             ),
             parameters=_parameters(noise),
             noise=noise,

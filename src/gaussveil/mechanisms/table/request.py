@@ -106,6 +106,11 @@ class Request:
             raise ParameterError(
                 f"answers and keys must have names of their own. {twice[0]!r} occurs twice."
             )
+        if self.unit in self.numbers:
+            raise ParameterError(
+                f"the unit {self.unit!r} says whose row it is: its cells are names, no values to answer from. A sheet "
+                "with a column for each home or hour must be made one with a row for each reading first."
+            )
         if self.rows == 1 and any(
             isinstance(one, Count) and one.rows for one in self.answers
         ):
@@ -186,9 +191,13 @@ class Request:
     @property
     def counts(self) -> str:
         """What a count counts, in a sentence."""
+        numbers = " and in ".join(self.numbers)
+        if self.rows == 1 and numbers:
+            return f"units that have a row with a number in {numbers}"
         if self.rows == 1:
             return "units"
-        return f"rows, of each unit at most {self.rows} in a group"
+        rows = f"rows with a number in {numbers}" if numbers else "rows"
+        return f"{rows}, of each unit at most {self.rows} in a group"
 
     @property
     def averaged(self) -> str:
@@ -322,9 +331,15 @@ class Request:
             one.bins for one in (*self.histograms, *self.cumulatives)
         ]
         bins += [first_limits(one) for one, _ in self.searches]
-        return CellReader(
-            self.unit, keys, (*self.features, *self.lone_sums), tuple(bins)
-        )
+        curves = tuple(one.column for one in self.profiles)
+        features = (*self.features, *self.lone_sums)
+        return CellReader(self.unit, keys, features, tuple(bins), curves)
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Columns of which a row must have the numbers, all of them, to count in any answer."""
+        asked = [getattr(one, "column", None) for one in self.answers]
+        return _distinct([column for column in asked if column is not None])
 
 
 def _distinct(items: Sequence[Item]) -> tuple[Item, ...]:

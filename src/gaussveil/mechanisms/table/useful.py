@@ -68,18 +68,18 @@ def usefulness(
     if units is None:
         return Useful(
             True,
-            f"useful from about {about(needed)} units on{where}: noise is then half of {told}",
+            f"useful from about {about(needed)} units on{where}: noise is then at most {told}",
             needed,
         )
     if units >= needed:
         return Useful(
             True,
-            f"useful with {units:,} units: noise is at most half of {told}",
+            f"useful with {units:,} units: noise is at most {told}",
             needed,
         )
     return Useful(
         False,
-        f"cannot be useful with {units:,} units: noise would be more than half of {told}; it needs about "
+        f"cannot be useful with {units:,} units: noise would be more than {told}; it needs about "
         f"{about(needed)} units{where}. {_instead(request, needed / units)}",
         needed,
     )
@@ -88,14 +88,14 @@ def usefulness(
 def _told_apart(judged: Sequence[TableAnswer], spread: float | None) -> str:
     """What noise is held against, of those kinds of answers that are asked for."""
     if spread is not None:
-        return "what you want to tell apart"
+        return "half of what you want to tell apart"
     kinds = {
         "ranges": any(not isinstance(one, Count | Share) for one in judged),
         "counts": any(isinstance(one, Count) for one in judged),
         "shares": any(isinstance(one, Share) for one in judged),
     }
     *first, last = [kind for kind, asked in kinds.items() if asked] or ["ranges"]
-    return "a tenth of " + " and ".join(filter(None, (", ".join(first), last)))
+    return "a twentieth of " + " and of ".join(filter(None, (", ".join(first), last)))
 
 
 def groups_apart(request: Request) -> int:
