@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BaseModel, Field, model_validator
 
-from gaussveil.report.renyi import renyi_delta, renyi_epsilon
+from gaussveil import RenyiBound
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil_studio.offers.orders import Asked
 from gaussveil_studio.sliders import LARGEST_RATIO, LARGEST_SHIFT, MOST_COORDINATES
@@ -131,17 +131,18 @@ def curve(
         *([one[name] for one in columns] for name in columns[0])
     )  # as one batch: quicker
     deltas = np.asarray(both.delta(epsilons[:, None]))
+    bound = RenyiBound.customary(loss)
     return {
         "epsilon": epsilons.tolist(),
         "delta_x_y": deltas[:, 0].tolist(),
         "delta_y_x": deltas[:, 1].tolist(),
-        "renyi": renyi_delta(loss, epsilons).tolist(),
+        "renyi": np.asarray(bound.delta(epsilons)).tolist(),
     }
 
 
 def _right_end(loss: PrivacyLoss) -> float:
-    # The bound is two hundred times quicker than the exact epsilon, and no smaller.
-    bound = renyi_epsilon(loss, SMALLEST_DRAWN_DELTA)
+    # The bound takes milliseconds whatever the loss is, and is no smaller than the exact epsilon.
+    bound = float(RenyiBound.customary(loss).epsilon(SMALLEST_DRAWN_DELTA))
     if 0.0 < bound < 1e4:
         exact_range = bound
     else:
@@ -163,7 +164,7 @@ def summary(loss: PrivacyLoss, delta: float, points: int) -> dict[str, Any]:
         "epsilon": max(forward_epsilon, backward_epsilon),
         "epsilon_x_y": forward_epsilon,
         "epsilon_y_x": backward_epsilon,
-        "renyi_epsilon": renyi_epsilon(loss, delta),
+        "renyi_epsilon": float(RenyiBound.customary(loss).epsilon(delta)),
         "tradeoff": {
             "type_one": type_one.tolist(),
             "x_y": np.asarray(loss.tradeoff(type_one)).tolist(),

@@ -7,7 +7,7 @@ import pytest
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum import GaussianPair, composed
 from gaussveil.spectrum.profiles import RandomisedResponse, profile_from_dict
-from gaussveil.spectrum.renyi_bounds import RenyiBound, ZeroConcentrated
+from gaussveil.spectrum.renyi_bounds import CUSTOMARY_ORDERS, RenyiBound, ZeroConcentrated
 
 
 def converted(order, divergence, epsilon):
@@ -66,3 +66,35 @@ def test_bounds_are_stored_and_checked():
     for wrong in (((), ()), ((2.0,), (1.0, 2.0)), ((0.5,), (1.0,))):
         with pytest.raises(ParameterError):
             RenyiBound(*wrong)
+
+
+def textbook_epsilon(shift: float, delta: float) -> float:
+    """Minimise the conversion over the orders with D_a = a shift^2 / 2, at 30 digits."""
+    with mpmath.workdps(30):
+        bounds = []
+        for order in map(mpmath.mpf, CUSTOMARY_ORDERS.tolist()):
+            extra = mpmath.log(1 / mpmath.mpf(delta)) + order * mpmath.log(1 - 1 / order) - mpmath.log(order - 1)
+            bounds.append(order * mpmath.mpf(shift) ** 2 / 2 + extra / (order - 1))
+        return float(min(bounds))
+
+
+@pytest.mark.parametrize("shift", [0.1, 1.0, 5.0])
+def test_the_customary_bound_is_the_textbooks(shift):
+    bound = RenyiBound.customary(GaussianPair.mean_shift(shift))
+    assert float(bound.epsilon(1e-6)) == pytest.approx(textbook_epsilon(shift, 1e-6), rel=1e-12)
+
+
+@pytest.mark.parametrize("gap", [-0.5, 0.5])
+def test_the_customary_bound_holds_in_both_directions_and_inverts_itself(gap):
+    pair = GaussianPair.from_reduced([gap, gap / 2], [0.3, 0.0])
+    bound = RenyiBound.customary(pair)
+    epsilons = np.linspace(0.0, 3.0, 7)
+    assert np.all(np.asarray(bound.delta(epsilons)) >= pair.dp_delta(epsilons))
+    assert float(bound.delta(bound.epsilon(1e-4))) == pytest.approx(1e-4, rel=1e-9)
+
+
+def test_the_customary_bound_says_nothing_where_no_order_is_finite():
+    # a variance 30 times as large: orders above 30/29 diverge
+    bound = RenyiBound.customary(GaussianPair([0.0], [[30.0]], [0.0], [[1.0]]))
+    assert float(bound.delta(1.0)) == 1.0
+    assert float(RenyiBound.customary(GaussianPair.mean_shift(50.0)).delta(0.0)) == 1.0

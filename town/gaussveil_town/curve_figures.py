@@ -12,9 +12,9 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
+from gaussveil import RenyiBound
 from gaussveil.figure_style import FAINT, INK, PAPER, SERIES, drawing, house_style
 from gaussveil.report.figures import FLOOR, Named, delta_axes, drawn
-from gaussveil.report.renyi import renyi_delta, renyi_epsilon
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.typing import Floats
 
@@ -101,14 +101,15 @@ def _compare(
     axes: Axes, panel: Comparison, colour: str, delta: float
 ) -> tuple[Floats, Floats, Floats, Floats]:
     exact = float(panel.loss.dp_epsilon(delta))
-    bound = renyi_epsilon(panel.loss, delta)
+    customary = RenyiBound.customary(panel.loss)
+    bound = float(customary.epsilon(delta))
     right = max(1.15 * bound, float(panel.loss.dp_epsilon(FLOOR)))
     epsilons = np.linspace(0.0, right, 181)
     forward = panel.loss.delta(epsilons)
     backward = panel.loss.reversed().delta(epsilons)
     worse = drawn(np.maximum(forward, backward))
     better = drawn(np.minimum(forward, backward))
-    renyi = drawn(renyi_delta(panel.loss, epsilons))
+    renyi = drawn(np.asarray(customary.delta(epsilons)))
 
     axes.fill_between(epsilons, worse, renyi, color=colour, alpha=0.13, linewidth=0)
     axes.plot(epsilons, renyi, color=FAINT, linewidth=1.3, linestyle=(0, (4, 2)))

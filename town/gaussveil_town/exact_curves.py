@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gaussveil import RenyiBound
 from gaussveil.report.figures import svg
 from gaussveil.report.html import Section, Table
-from gaussveil.report.renyi import renyi_epsilon
 from gaussveil.spectrum import GaussianPair, compose
 from gaussveil_town.curve_figures import Comparison, compared_curves, tradeoff_curves
 
@@ -40,7 +40,7 @@ def compared_epsilons(panels: list[Comparison]) -> list[tuple[str, float, float]
         (
             panel.title,
             float(panel.loss.dp_epsilon(DELTA)),
-            renyi_epsilon(panel.loss, DELTA),
+            float(RenyiBound.customary(panel.loss).epsilon(DELTA)),
         )
         for panel in panels
     ]

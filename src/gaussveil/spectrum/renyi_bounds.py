@@ -21,6 +21,13 @@ from gaussveil.spectrum.named_profile import PrivacyProfile, number, store
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.typing import Floats
 
+# Those of most accountants: tenths from 1.1 to 10.9, whole numbers to 63, then powers of two.
+CUSTOMARY_ORDERS = np.array(
+    [*(1.0 + k / 10.0 for k in range(1, 100)), *range(11, 64), 128, 256, 512, 1024],
+    dtype=np.float64,
+)
+MOST_DIVERGENCE = 1e12  # above it a bound says nothing
+
 
 @dataclass(frozen=True)
 class ZeroConcentrated(PrivacyProfile):
@@ -117,7 +124,7 @@ class RenyiBound(PrivacyProfile):
                 self,
                 field,
                 tuple(
-                    number(field, value, low=low, high=1e12)
+                    number(field, value, low=low, high=MOST_DIVERGENCE)
                     for value in getattr(self, field)
                 ),
             )
@@ -125,6 +132,29 @@ class RenyiBound(PrivacyProfile):
             raise ParameterError(
                 f"divergences must be one per order. Got {len(self.divergences)}."
             )
+
+    @classmethod
+    def customary(cls, curve: PrivacyCurve) -> RenyiBound:
+        """What most accountants would know of a curve: its divergences of their orders, the worse direction of each.
+
+        Args:
+            curve: whatever has Renyi divergences.
+
+        Returns:
+            The bound; where no order has a finite divergence one that says nothing.
+
+        >>> import gaussveil
+        >>> pair = gaussveil.GaussianPair.mean_shift(1.0)
+        >>> bool(RenyiBound.customary(pair).epsilon(1e-6) > pair.epsilon(1e-6))
+        True
+        """
+        forward = np.asarray(curve.renyi(CUSTOMARY_ORDERS))
+        backward = np.asarray(curve.reversed().renyi(CUSTOMARY_ORDERS))
+        worse = np.maximum(0.0, np.maximum(forward, backward))
+        told = worse < MOST_DIVERGENCE
+        if not told.any():
+            return cls((float(CUSTOMARY_ORDERS[0]),), (MOST_DIVERGENCE,))
+        return cls(tuple(CUSTOMARY_ORDERS[told].tolist()), tuple(worse[told].tolist()))
 
     def _divergence(self, epsilon: Floats) -> Any:
         orders = np.array(self.orders)
