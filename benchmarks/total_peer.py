@@ -1,6 +1,10 @@
-"""jax_privacy's buffered Toeplitz strategies for running totals, run in an environment of its own by bench_total.
+"""One of jax_privacy's buffered Toeplitz strategies for running totals, in an environment of its own, for bench_total.
 
-usage: python total_peer.py STEPS...     one line of JSON for each number of steps and each error that is minimised
+usage: python total_peer.py STEPS mean|max BUFFERS     one line of JSON
+
+`optimize` with its own settings tries 0, 1, 2 ... buffers and ends where one more gains less than a hundredth. Each try
+is a search of its own: 600 steps, 25 s of processor time to compile them and up to a minute to run them. So this does
+one of them, whoever calls keeps what it says, and the tries may be spread over as many runs as they take.
 """
 
 from __future__ import annotations
@@ -8,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from importlib.metadata import version
 
 import jax
 import numpy as np
@@ -27,23 +32,26 @@ def inverse(column: np.ndarray) -> np.ndarray:
     return found
 
 
-for steps in map(int, sys.argv[1:]):
-    for error in ("mean", "max"):
-        start = time.process_time()
-        strategy = buffered_toeplitz.optimize(n=steps, error=error)
-        seconds = time.process_time() - start
+def searched(steps: int, error: str, buffers: int) -> dict[str, object]:
+    """What the search with so many buffers ends at; no error where it fails."""
+    start = time.process_time()
+    try:
+        strategy = buffered_toeplitz.optimize(n=steps, error=error, min_buffers=buffers, max_buffers=buffers)
+    except RuntimeError:
+        errors = None
+    else:
         column = np.asarray(strategy.toeplitz_coefs(steps))
         errors = np.linalg.norm(column) * np.sqrt(np.cumsum(np.cumsum(inverse(column)) ** 2))
-        print(
-            json.dumps(
-                {
-                    "steps": steps,
-                    "minimised": error,
-                    "seconds": seconds,
-                    "buffers": len(strategy.buf_decay),
-                    "mean": float(np.sqrt(np.mean(errors**2))),
-                    "max": float(errors[-1]),
-                }
-            ),
-            flush=True,
-        )
+    return {
+        "peer": f"jax_privacy {version('jax-privacy')}",
+        "steps": steps,
+        "minimised": error,
+        "buffers": buffers,
+        "seconds": time.process_time() - start,
+        "mean": None if errors is None else float(np.sqrt(np.mean(errors**2))),
+        "max": None if errors is None else float(errors[-1]),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(searched(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))))
