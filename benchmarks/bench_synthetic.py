@@ -52,7 +52,12 @@ def known_values(public: sets.PublicRanges) -> dict[str, list[Any]]:
 
 def ours(table: pd.DataFrame, public: sets.PublicRanges, seed: int) -> pd.DataFrame:
     synthetic = SyntheticTable(
-        epsilon=EPSILON, delta=DELTA, between=public.between, values=known_values(public), label=public.label
+        epsilon=EPSILON,
+        delta=DELTA,
+        between=public.between,
+        values=known_values(public),
+        label=public.label,
+        series=public.series,
     )
     synthetic.release(table)
     return synthetic.sample(len(table), seed)

@@ -24,6 +24,7 @@ class PublicRanges:
     between: dict[str, tuple[float, float]]
     values: dict[str, list[Any]]
     label: str | None
+    series: list[str] | None = None
 
 
 SKEWED = PublicRanges(
@@ -159,7 +160,7 @@ def adult(rows: int, seed: int) -> pd.DataFrame:
     return table
 
 
-PROFILES = PublicRanges({f"h{hour:02d}": (0.0, 20.0) for hour in range(24)}, {}, None)
+PROFILES = PublicRanges({f"h{hour:02d}": (0.0, 20.0) for hour in range(24)}, {}, None, ["h*"])
 
 
 def profiles(rows: int = 0, seed: int = 0) -> pd.DataFrame:

@@ -58,6 +58,12 @@ def synthesise(
         typer.Option(help="Column of few values that all others are described by."),
     ] = None,
     columns: options.Columns = None,
+    series: Annotated[
+        Texts,
+        typer.Option(
+            help="Columns that are one quantity at successive times: 'h*'; may be repeated."
+        ),
+    ] = None,
     count: Annotated[
         int | None,
         typer.Option("-n", "--count", help="Rows to draw; about as many by default."),
@@ -107,6 +113,7 @@ def synthesise(
         values=_typed(source.schema, dict(_named("--values", values, "ward:A|B|C"))),
         bounds=bounds,
         label=label,
+        series=series,
         rows=rows,
     )
     room = BYTES_PER_CELL * len(source.schema.names) * (count or ROWS_UNKNOWN)

@@ -62,6 +62,15 @@ class PrivatePasses(NoisySums):
         )
         return self._noisy(scales[0], sums.count), self._noisy(scales[1], sums.total)
 
+    def sums(self, radius: float, scale: float) -> Floats:
+        """Sums of x, clipped to the ball of this radius about zero."""
+        self._spend((radius / scale) ** 2)
+        statistic = Moments(clip=radius, second=False)
+        sums = self.source.aggregate(
+            statistic, columns=self.columns, group=self.group, log=self.log
+        )
+        return self._noisy(scale, sums.total)
+
     def distances(self, centres: Floats, edges: Floats, scale: float) -> Floats:
         """Histogram of |x - centre of its class|."""
         self._spend(1 / scale**2)

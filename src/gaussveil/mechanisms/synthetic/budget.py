@@ -30,7 +30,9 @@ PARTS = {
     "dependence": 0.35,
     "choice": 0.02,
     "pairs": 0.25,
+    "series": 0.25,
 }
+BESIDE_SERIES = 0.12  # the part of dependence where neighbours of a series are linked
 ROUNDS = (0.3, 0.3, 0.4)  # of the search for cells
 WITHIN_BALL = 0.95  # of Gaussian scores, that are summed as they are
 FINDING = 0.06  # where values of categories are found
@@ -48,6 +50,7 @@ class Shares:
     dependence: float
     choice: float
     pairs: float
+    series: float
 
     @classmethod
     def of(
@@ -57,10 +60,11 @@ class Shares:
         columns: int,
         labelled: bool,
         categories: int,
+        series: int = 0,
     ) -> Shares:
         """Nothing for what is not drawn: no numbers are searched for, no values found, a single column depends not.
 
-        Pairs are counted where there are categories, which may hang together in any way.
+        Pairs are counted where there are categories, which may hang together in any way; neighbours of `series` linked.
         """
         parts = dict(PARTS)
         if not searched:
@@ -72,6 +76,10 @@ class Shares:
         if columns < 2 or not categories:
             parts["choice"] = 0.0
             parts["pairs"] = 0.0
+        if series:
+            parts["dependence"] = BESIDE_SERIES
+        else:
+            parts["series"] = 0.0
         parts["found"] = FINDING if finding else 0.0
         total = sum(parts.values())
         return cls(**{name: part / total for name, part in parts.items()})
@@ -110,6 +118,8 @@ def sampler_error(classes: int, columns: int) -> float:
         3 * FIRST_CELLS_MOST
         + classes * (2 * MOST_CELLS + MOST_VALUES + FIRST_CELLS_MOST)
     )
-    moments = classes * (16 + 1 + columns + 4 * (2 + 2 * columns + columns**2))
+    moments = columns + classes * (
+        16 + 1 + columns + 4 * (2 + 2 * columns + columns**2)
+    )
     pairs = columns**2 + MOST_PAIRS * (PAIR_CELLS + 1) ** 2
     return SAMPLER_RESERVE * (cells + moments + classes + pairs)

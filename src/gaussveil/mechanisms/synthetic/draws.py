@@ -27,6 +27,7 @@ from gaussveil.mechanisms.synthetic.budget import (
 )
 from gaussveil.mechanisms.synthetic.pair_draws import counted_pairs
 from gaussveil.mechanisms.synthetic.records import TableRecords, is_short, place_of
+from gaussveil.mechanisms.synthetic.series_draws import linked_series
 from gaussveil.mechanisms.synthetic.value_draws import found_columns
 from gaussveil.noise import Generator
 from gaussveil.postprocessing.class_guess import Guess
@@ -93,11 +94,17 @@ class SyntheticDraws:
         weights = np.maximum(weights, deviation)
         means = self._means(known, weights)
         marginals = self._marginals(columns, known, means, weights)
+        places = [self._places(*one) for one in zip(columns, marginals)]
         correlations = np.broadcast_to(
             np.eye(len(columns)), (self.classes, len(columns), len(columns))
         )
         if self.shares.dependence:
-            correlations = self._correlations(columns, marginals, counts, deviation)
+            correlations = self._correlations(
+                columns, marginals, places, counts, deviation
+            )
+        chain = None
+        if self.shares.series:
+            chain = linked_series(self, columns, marginals, correlations, weights)
         found = {
             one.name: ranged(one, marginal) for one, marginal in zip(columns, marginals)
         }
@@ -115,8 +122,8 @@ class SyntheticDraws:
             tuple(marginals),
             correlations,
             total,
-            None,
-            quality_of(
+            chain=chain,
+            quality=quality_of(
                 total,
                 gaps,
                 named,
@@ -125,7 +132,6 @@ class SyntheticDraws:
             ),
         )
         if self.shares.pairs:
-            places = [self._places(*one) for one in zip(columns, marginals)]
             return replace(model, pairs=counted_pairs(self, model, places))
         return model
 
@@ -244,7 +250,7 @@ class SyntheticDraws:
             scores[name] = table[cells.codes(self.cells[name])]
         d = len(scores)
         radius = float(radius_from_quantile(WITHIN_BALL, d))
-        passes = self._passes_over(scores)
+        passes = self._passes_over(scores, self.group, self.classes)
         _, sums = passes.counts_and_sums(
             np.zeros(d),
             radius,
@@ -256,14 +262,24 @@ class SyntheticDraws:
         means -= np.average(means, axis=0, weights=weights)
         return dict(zip(known, means.T))
 
-    def _passes_over(self, scores: Mapping[str, Floats]) -> PrivatePasses:
+    def summed(
+        self, vectors: dict[str, Floats], radius: float, share: float
+    ) -> tuple[Floats, float]:
+        """Noisy sums, over all classes, of vectors of records clipped to a ball, and the noise's deviation."""
+        passes = self._passes_over(vectors, np.zeros_like(self.group), 1)
+        deviation = radius / self._shift(share)
+        return passes.sums(radius, deviation)[0], deviation
+
+    def _passes_over(
+        self, scores: Mapping[str, Floats], group: Integers, classes: int
+    ) -> PrivatePasses:
         """The passes of a mixture over public scores of records, by class."""
         label = "\ue000 class"
         passes = self.passes
-        passes.source = MemorySource(pa.table({**scores, label: self.group}))
+        passes.source = MemorySource(pa.table({**scores, label: group}))
         passes.columns = tuple(scores)
-        passes.group = Labels(label, tuple(range(self.classes)))
-        passes.groups = self.classes
+        passes.group = Labels(label, tuple(range(classes)))
+        passes.groups = classes
         return passes
 
     def _marginals(
@@ -308,7 +324,10 @@ class SyntheticDraws:
                 prior,
                 means.get(column.name),
             )
-            made.append(law_of(seen, weights))
+            law = law_of(seen, weights)
+            if any(column.name in one for one in self.records.series):
+                law = replace(law, value_part=0.0)
+            made.append(law)
         return made
 
     def _places(self, column: Column, marginal: Marginal) -> Integers:
@@ -323,20 +342,20 @@ class SyntheticDraws:
         self,
         columns: Sequence[Column],
         marginals: Sequence[Marginal],
+        places: Sequence[Integers],
         counts: Floats,
         deviation: float,
     ) -> Floats:
         """Covariances of the cells' mean scores by class: the refinements of a mixture whose means are zero."""
         scores: dict[str, Any] = {}
-        for column, marginal in zip(columns, marginals):
-            place = self._places(column, marginal)
+        for column, marginal, place in zip(columns, marginals, places):
             table = np.concatenate(
                 [marginal.signals, np.zeros((self.classes, 1))], axis=1
             )
             scores[column.name] = table[self.group, place]
         d = len(columns)
         radius = SCORE_REACH * math.sqrt(len(columns))
-        passes = self._passes_over(scores)
+        passes = self._passes_over(scores, self.group, self.classes)
         start = Guess(
             counts,
             np.full(self.classes, deviation**2),

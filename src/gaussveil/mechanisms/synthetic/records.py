@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from gaussveil.statistics.block import plain, require_columns
 from gaussveil.statistics.unit import Unit
 from gaussveil.typing import Integers
 
+SHORTEST_SERIES = 3  # columns
+
 
 @dataclass(frozen=True, eq=False)
 class TableRecords:
@@ -25,6 +28,8 @@ class TableRecords:
     source: Source
     columns: tuple[Column, ...]
     label: str | None
+    series: tuple[tuple[str, ...], ...] = ()
+    """Names of columns that are one quantity at successive times."""
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -115,6 +120,7 @@ def read_table(
     label: str | None,
     unit: Any,
     rows_per_unit: int | None,
+    series: Sequence[str] | None = None,
 ) -> TableRecords:
     """Accept frames and Sources; refuse what the schema shows to be wrong, before anything is read or spent."""
     bound = Unit.of(unit, rows_per_unit)
@@ -134,12 +140,40 @@ def read_table(
         _described(source.schema.field(name), between, values) for name in names
     )
     _require_known(made, bounds, label)
+    followed = series_of(made, series, label)
     if source.view.unit is None and source.view.rate is None:
         aside = [] if bound is None else [bound.column]
         source = source.select([*names, *aside])
     if bound is not None:
         source = source.bounded(bound.column, bound.rows)
-    return TableRecords(source, made, label)
+    return TableRecords(source, made, label, followed)
+
+
+def series_of(
+    columns: Sequence[Column], patterns: Sequence[str] | None, label: str | None
+) -> tuple[tuple[str, ...], ...]:
+    """Names, in the order of the table, that match each pattern; refused where they are no series of numbers."""
+    if isinstance(patterns, str):
+        patterns = [patterns]
+    made: list[tuple[str, ...]] = []
+    for pattern in patterns or ():
+        matching = [one for one in columns if fnmatchcase(one.name, pattern)]
+        names = tuple(one.name for one in matching)
+        if len(names) < SHORTEST_SERIES:
+            raise ParameterError(
+                f"series must name at least {SHORTEST_SERIES} columns, such as 'h*'. {pattern!r} names {len(names)}."
+            )
+        odd = [one.name for one in matching if one.is_category or one.name == label]
+        if odd:
+            raise ParameterError(
+                f"columns of a series must be numbers, dates or times beside the label. {pattern!r} names {odd[0]!r}."
+            )
+        if any(set(names) & set(other) for other in made):
+            raise ParameterError(
+                f"a column may belong to one series only. {pattern!r} names one of another."
+            )
+        made.append(names)
+    return tuple(made)
 
 
 def _asked_names(

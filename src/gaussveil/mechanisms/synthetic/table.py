@@ -68,6 +68,8 @@ class SyntheticTable(Mechanism):
         values: public values of columns of categories: `{"ward": ["A", "B"]}`.
         bounds: "auto" learns, inside the budget, the ranges and values that are not given.
         label: a column of few listed values by which all others are described; it makes the table good to learn from.
+        series: patterns of names (`["h*"]`) of columns that are one quantity at successive times, in the table's order:
+            neighbours then follow each other in their largest values, too.
         unit, rows_per_unit: column that says who is protected, and how many rows each may contribute.
         rows: about how many rows there are, where that is public: a table too small for its columns is then refused
             before anything is spent, and the plan says how good it will be.
@@ -82,6 +84,7 @@ class SyntheticTable(Mechanism):
     values: Mapping[str, Sequence[Any]] | None = None
     bounds: str | None = None
     label: str | None = None
+    series: Sequence[str] | None = None
     unit: Any = None
     rows_per_unit: int | None = None
     rows: int | None = None
@@ -195,6 +198,7 @@ class SyntheticTable(Mechanism):
             label=self.label,
             unit=self.unit,
             rows_per_unit=self.rows_per_unit,
+            series=self.series,
         )
 
     def _mean_shift(self, records: TableRecords) -> float:
@@ -240,6 +244,7 @@ class SyntheticTable(Mechanism):
             parameters={
                 "columns": [one.name for one in records.columns],
                 "label": records.label or "none",
+                **_told_series(records),
                 "rows_per_unit": rows,
                 "mean_shift": shift,
                 "shares": vars(self._shares(records)),
@@ -276,4 +281,12 @@ class SyntheticTable(Mechanism):
             len(records.features),
             records.label is not None,
             sum(one.is_category for one in records.features),
+            len(records.series),
         )
+
+
+def _told_series(records: TableRecords) -> dict[str, Any]:
+    """Columns of series, where there are any."""
+    if not records.series:
+        return {}
+    return {"series": [list(one) for one in records.series]}

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from gaussveil.postprocessing.synthetic.marginals import Marginal
+from gaussveil.postprocessing.synthetic.series import Chain
 from gaussveil.typing import Floats, Integers
 
 
@@ -29,18 +30,25 @@ class Latents:
         weights: Floats,
         correlations: Floats,
         marginals: Sequence[Marginal],
+        chain: Chain | None = None,
     ) -> Latents:
-        """Rows of a model: classes and missing cells in their shares, correlated scores."""
+        """Rows of a model: classes and missing cells in their shares, scores that are correlated or follow a chain."""
         group = np.searchsorted(
             np.cumsum(weights)[:-1] / weights.sum(),
             even(generator, size),
             side="right",
         )
-        scores = generator.standard_normal((size, len(marginals)))
+        scores = np.empty((size, len(marginals)))
+        if chain is None:
+            scores = generator.standard_normal(scores.shape)
         gaps = np.stack([even(generator, size) for _ in marginals], axis=1)
         for k, matrix in enumerate(correlations):
             chosen = group == k
-            scores[chosen] = scores[chosen] @ np.linalg.cholesky(matrix).T
+            if chain is None:
+                scores[chosen] = scores[chosen] @ np.linalg.cholesky(matrix).T
+            else:
+                count = int(np.count_nonzero(chosen))
+                scores[chosen] = chain.scores(generator, count, matrix)
         missing = [
             marginal.missing_at(group, gaps[:, place])
             for place, marginal in enumerate(marginals)

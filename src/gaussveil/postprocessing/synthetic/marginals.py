@@ -84,6 +84,8 @@ class Marginal:
     """Of numbers: which cell each lies in."""
     pooled: Floats | None = None
     """Of numbers: shares of the cells in all classes together, by which the tails beyond the last edges are drawn."""
+    value_part: float = VALUE_PART
+    """Of numbers: how much of what correlations are read off is a value, the rest a normal score."""
 
     @cached_property
     def _sorted(self) -> Floats:
@@ -152,7 +154,7 @@ class Marginal:
         blended = np.empty_like(self.scores)
         for k, scores in enumerate(self.scores):
             values = _standard(self.numbers(scores, k), self.shares[k])
-            blended[k] = (1 - VALUE_PART) * scores + VALUE_PART * np.clip(
+            blended[k] = (1 - self.value_part) * scores + self.value_part * np.clip(
                 values, -FARTHEST, FARTHEST
             )
             blended[k] = _standard(blended[k], self.shares[k])

@@ -17,6 +17,7 @@ from gaussveil.postprocessing.synthetic.latents import Latents
 from gaussveil.postprocessing.synthetic.marginals import Marginal
 from gaussveil.postprocessing.synthetic.pairs import POOL, SMALLEST_POOL, CountedPairs
 from gaussveil.postprocessing.synthetic.quality import Quality
+from gaussveil.postprocessing.synthetic.series import Chain
 from gaussveil.typing import Floats
 
 AT_ONCE = 40_000  # rows
@@ -36,6 +37,8 @@ class SyntheticModel:
     """Noisy number of records."""
     pairs: CountedPairs | None = None
     """Pairs of columns that correlations do not describe, and what they are like."""
+    chain: Chain | None = None
+    """How columns of series follow each other."""
     quality: Quality | None = None
     """How far off it may be, as the release itself tells."""
     certificate: Certificate | None = None
@@ -73,7 +76,12 @@ class SyntheticModel:
     def latents(self, generator: np.random.Generator, size: int) -> Latents:
         """Normal scores of rows, pairs aside."""
         return Latents.drawn(
-            generator, size, self.weights, self.correlations, self.marginals
+            generator,
+            size,
+            self.weights,
+            self.correlations,
+            self.marginals,
+            self.chain,
         )
 
     def _rows(self, generator: np.random.Generator, size: int) -> pa.Table:
