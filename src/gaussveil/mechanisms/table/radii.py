@@ -1,8 +1,9 @@
 """Radii from noisy histograms of norms over octaves, and what clipping to them takes away.
 
-The law of the norms is sought among split log-normal laws, whose spread above the middle differs from that below. How
-much of all lengths lies beyond a radius is read from all laws that the histogram allows, so that it comes with its own
-uncertainty; what stands out of them far away is not clipped at all.
+The law of the norms is sought among split log-normal laws, whose spread above the middle differs from that below, and
+such as have the shorter tails of gamma or normal laws above it. How much of all lengths lies beyond a radius is read
+from all laws that the histogram allows, so that it comes with its own uncertainty; what stands out of them far away is
+not clipped at all.
 """
 
 from __future__ import annotations
@@ -24,13 +25,17 @@ SEEN = 3.5  # deviations of the noise above which an octave holds something
 LUMP = 5.0  # the same for what makes the noise wide: less than once in ten thousand histograms
 LOWER_WIDTHS = (0.35, 0.6, 1.0, 1.6, 2.5)
 UPPER_WIDTHS = (0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 1.05, 1.4, 1.8, 2.4)
+# above its middle the power of a norm is normal: 0 stands for its logarithm, 1/3 makes a gamma law of it
+POWERS = (0.0, 1 / 3, 1.0)
+NEARLY_LOGARITHM = 1e-9
+# by how much the logarithm of a law's weight falls with its power: too little lost is worse than too much
+SHORT_TAILS = 1.0
 # of upper widths, in octaves, and of their logarithm
 USUAL_WIDTH = 0.7
 USUAL_RANGE = 0.4
 STEPS = 4  # of middles and radii in an octave
 MISFIT = 0.1  # of an octave's count, the deviation of the best law from the true one
 TAIL = 0.1  # of the count of all octaves beyond it, the same
-AT_ONCE = 64  # laws whose tails are added up in one go, near the processor
 LIKELY = 12.0  # laws less likely by a factor of exp(-12) than the best are left out
 LEVELS = (
     0.5,
@@ -39,9 +44,7 @@ LEVELS = (
 NORMAL = 1.2815515655446004  # the second level, in deviations
 
 
-LAWS_DIFFER = (
-    0.5  # deviation of what is lost, as a part of it: true laws are none of those tried
-)
+LAWS_DIFFER = 0.35  # deviation of what is lost, as a part of it: true laws are none of those tried
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class NormLaw:
     def doubt(self) -> float:
         """Half the largest middle that a law allowed has with a chance of `DOUBT`: of few units nothing is believed."""
         kept, weights, _ = self._weights
-        middles = _laws()[0][kept]
+        middles = _middles()[kept]
         rising = np.argsort(middles)
         chances = np.cumsum(weights[rising])
         return float(
@@ -272,44 +275,49 @@ def radii() -> Floats:
 
 
 @cache
-def _laws() -> tuple[Floats, Floats, Floats]:
-    """Middles, and widths below and above them."""
-    middles = np.linspace(OCTAVES[0], OCTAVES[-1], STEPS * (len(OCTAVES) - 1) + 1)
-    made = np.meshgrid(middles, LOWER_WIDTHS, UPPER_WIDTHS, indexing="ij")
-    middle, below, above = (np.asarray(one.ravel(), dtype=np.float64) for one in made)
-    return middle, below, above
+def _kinds() -> tuple[Floats, Floats, Floats]:
+    """Widths below and above the middle, and the powers that are normal above, of the laws at every middle."""
+    made = np.meshgrid(LOWER_WIDTHS, UPPER_WIDTHS, POWERS, indexing="ij")
+    below, above, power = (np.asarray(one.ravel(), dtype=np.float64) for one in made)
+    return below, above, power
 
 
-def _share_beyond(exponents: Floats) -> Floats:
-    """The part of every split log-normal law (rows) that lies beyond 2^exponent (columns).
+@cache
+def _middles() -> Floats:
+    """Logarithms of the middles of all laws, those of one middle beside each other."""
+    middles = np.linspace(OCTAVES[0], OCTAVES[-1], len(radii()))
+    return np.repeat(middles, len(_kinds()[0]))
 
-    Middles and exponents lie on one grid of parts of an octave, so that few of their differences differ.
-    """
-    middle, below, above = _laws()
-    widths = len(LOWER_WIDTHS) * len(UPPER_WIDTHS)
-    apart = exponents - middle[::widths, None]
-    place, which = np.unique(apart, return_inverse=True)
-    lower_width, upper_width = below[:widths, None], above[:widths, None]
-    both = lower_width + upper_width
-    upper = 2 * upper_width / both * scipy.special.ndtr(-place / upper_width)
-    lower = 1 - 2 * lower_width / both * scipy.special.ndtr(place / lower_width)
-    share = np.where(place > 0, upper, lower)
-    found = np.empty((len(apart), widths, len(exponents)))
-    for one, columns in zip(found, which.reshape(apart.shape)):
-        np.take(share, columns, axis=1, out=one, mode="clip")
-    return found.reshape(len(middle), len(exponents))
+
+def _share_beyond(place: Floats) -> Floats:
+    """The part of every kind of law (columns) that lies so many octaves beyond its middle (rows)."""
+    below, above, power = _kinds()
+    place = place[:, None]
+    curved = np.maximum(power * math.log(2), NEARLY_LOGARITHM)
+    further = np.expm1(curved * np.maximum(place, 0.0)) / curved
+    upper = 2 * above / (above + below) * scipy.special.ndtr(-further / above)
+    lower = 1 - 2 * below / (above + below) * scipy.special.ndtr(place / below)
+    return np.asarray(np.where(place > 0, upper, lower))
 
 
 @cache
 def _prior() -> Floats:
-    """Logarithms of the laws' weights before anything is known: upper widths of half an octave to one are usual."""
-    return np.asarray(-((np.log(_laws()[2] / USUAL_WIDTH) / USUAL_RANGE) ** 2) / 2)
+    """Logarithms of the laws' weights before anything is known: upper widths of half an octave to one are usual.
+
+    Tails as long as log-normal ones are likelier than short ones.
+    """
+    _, above, power = _kinds()
+    usual = -((np.log(above / USUAL_WIDTH) / USUAL_RANGE) ** 2) / 2
+    return np.tile(usual - SHORT_TAILS * power, len(radii()))
 
 
 @cache
 def _shapes() -> tuple[Floats, Floats]:
     """Histograms of the laws as columns, and their squares."""
-    upper = 1 - _share_beyond(OCTAVES.astype(float)).T
+    octaves = len(OCTAVES) - 1
+    shares = _share_beyond(np.arange(-octaves * STEPS, octaves * STEPS + 1) / STEPS)
+    ends, middles = STEPS * np.arange(len(OCTAVES))[:, None], np.arange(len(radii()))
+    upper = 1 - shares[ends - middles + octaves * STEPS].reshape(len(OCTAVES), -1)
     shapes = np.diff(upper, axis=0, prepend=0.0)
     shapes[-1] += 1 - upper[-1]
     return shapes, shapes**2
@@ -317,17 +325,21 @@ def _shapes() -> tuple[Floats, Floats]:
 
 @cache
 def _beyond() -> NDArray[np.float32]:
-    """At every radius (rows) of every law the mean of (norm - radius)+: the integral of what lies beyond."""
-    fine = np.linspace(OCTAVES[0], OCTAVES[-1] + 2, 4 * STEPS * (len(OCTAVES) + 1) + 1)
-    steps = np.diff(2.0**fine)
-    share = _share_beyond(fine)
-    found = np.empty((len(radii()), len(share)), dtype=np.float32)
-    for begin in range(0, len(share), AT_ONCE):
-        part = share[begin : begin + AT_ONCE]
-        pieces = (part[:, 1:] + part[:, :-1]) / 2 * steps
-        tails = np.cumsum(pieces[:, ::-1], axis=1)[:, ::-1]
-        found[:, begin : begin + AT_ONCE] = tails[:, ::4][:, : len(radii())].T
-    return found
+    """At every radius (rows) of every law the mean of (norm - radius)+: the integral of what lies beyond.
+
+    Laws of one kind are one law at another scale; all end two octaves beyond the last one.
+    """
+    fine, octaves = 4 * STEPS, len(OCTAVES) - 1
+    places = np.arange(-octaves * fine, (octaves + 2) * fine + 1) / fine
+    share = _share_beyond(places)
+    pieces = (share[1:] + share[:-1]) / 2 * np.diff(2.0**places)[:, None]
+    found = np.empty((len(radii()), len(radii()), share.shape[1]), dtype=np.float32)
+    for middle, scale in enumerate(radii()):
+        end = (octaves + 2) * fine - 4 * middle + octaves * fine
+        within = pieces[octaves * fine - 4 * middle : end]
+        tails = np.cumsum(within[::-1], axis=0)[::-1]
+        found[:, middle] = scale * tails[::4][: len(radii())]
+    return found.reshape(len(radii()), -1)
 
 
 @cache
