@@ -37,6 +37,7 @@ import time
 import unicodedata
 import zipfile
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -1138,6 +1139,10 @@ SMALL = "the noise is too small for the stated l2_sensitivity, grid and charged 
 OPEN = "the noise covers the stated l2_sensitivity only if its last places are read in the issuer's favour"
 
 
+BOUNDS, LOSSES = ("rows_per_group", "groups_per_unit"), "squared losses"
+PLACES = Fraction(1, 2**40)  # of a table's losses and variances, which are told as floats
+
+
 def check_parameters(record: dict[str, Any], work: Work) -> None:
     """Plain Gaussian noise: (D + rounding)^2 <= (variance - 4 g^2) energy in every direction; D by the adjacency.
 
@@ -1145,6 +1150,9 @@ def check_parameters(record: dict[str, Any], work: Work) -> None:
     """
     known = members(record["parameters"], "parameters", None)
     check_ball(known, record["adjacency"])
+    for name in BOUNDS:
+        if name in known and (type(known[name]) is not int or known[name] < 1):
+            raise Refuted(f"the parameter {name!r} is no whole number of at least 1")
     if not known.keys() & {"l2_sensitivity", "mean_shift", "rounding_l2"}:
         return
     parts, _ = read_charge(record)
@@ -1153,6 +1161,8 @@ def check_parameters(record: dict[str, Any], work: Work) -> None:
     charged = sum((term[2] * part.count for part in parts for term in (part.edges or [[]])[0]), Fraction(0))
     if "mean_shift" in known and abs(positive(known, "mean_shift") ** 2 - charged) > 8 * SQUARED * charged:
         raise Refuted("the stated mean_shift is not the charged one")
+    if LOSSES in known:
+        check_draws(known, charged)
     if "l2_sensitivity" not in known:
         return
     shape = known.get("shape")
@@ -1202,6 +1212,45 @@ def basis_of(record: dict[str, Any]) -> str:
         f"the owner's word that two neighbours have values at most {known['l2_sensitivity']!r} apart in l2 norm; "
         "from there on, the pair and the stated noise"
     )
+
+
+def check_draws(known: dict[str, Any], charged: Fraction) -> None:
+    """A table's draws: their squared losses are within what is charged, and the noise is what they and a unit need.
+
+    A unit moves t numbers by r rows at most: of white noise its squared loss is t r^2 over the variance, of numbers
+    that share noise at least t r^2 over own variance and t times the shared one.
+    """
+    noise = known.get("noise variances", {})
+    if not isinstance(known[LOSSES], dict) or not isinstance(noise, dict):
+        raise Undecided("the parameters of the draws are no objects")
+    losses = {name: positive(known[LOSSES], name) for name in known[LOSSES]}
+    if sum(losses.values()) > charged:
+        raise Refuted("the squared losses of the draws add up to more than is charged")
+    if not all(name in known for name in BOUNDS):
+        return
+    rows, groups = (Fraction(known[name]) for name in BOUNDS)
+    for name, own, shared, white in draws_stated(noise):
+        if name not in losses:
+            raise Refuted(f"the noise of {name} has no squared loss")
+        least, total = groups * rows**2 / losses[name], own + groups * shared
+        if total < least * (1 - PLACES):
+            raise Refuted(f"the noise of {name} is too small for its squared loss and the bounds of a unit")
+        if white and total > least * (1 + PLACES):
+            raise Refuted(f"the noise of {name} does not follow from its squared loss and the bounds of a unit")
+
+
+def draws_stated(noise: dict[str, Any]) -> Iterator[tuple[str, Fraction, Fraction, bool]]:
+    """Every draw that is stated: name, own and shared variance, and whether its noise is white."""
+    pairs = [("rows", noise["rows"])] if "rows" in noise else []
+    try:
+        pairs += [(f"sum {place}", pair) for place, pair in enumerate(noise.get("sums", []))]
+        for name, (own, shared) in pairs:
+            yield name, positive({name: own}, name), Fraction(shared), False
+        for entry, name in (("histograms", "histogram"), ("cumulative counts, times the least", "cumulative")):
+            for place, own in enumerate(noise.get(entry, [])):
+                yield f"{name} {place}", positive({name: own}, name), Fraction(0), True
+    except (TypeError, ValueError, OverflowError):
+        raise Undecided("the parameter 'noise variances' is not of numbers") from None
 
 
 def positive(known: dict[str, Any], name: str) -> Fraction:

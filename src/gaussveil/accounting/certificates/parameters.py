@@ -15,6 +15,7 @@ from typing import TypeGuard
 
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.certificates.certificate import Certificate
+from gaussveil.accounting.certificates.table_parameters import table_problems
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import Composition
 from gaussveil.errors import FormatError
@@ -63,6 +64,7 @@ def basis(certificate: Certificate) -> Basis:
         tied = _check_ball(known, certificate.adjacency, found)
         if known.keys() & {"l2_sensitivity", "mean_shift", "rounding_l2"}:
             _check_noise(certificate, found)
+        found.problems += table_problems(known, _one_energy(certificate))
         if "l2_sensitivity" in known:
             if tied:
                 found.rests_on = PAIR_AND_PARAMETERS
@@ -92,6 +94,14 @@ def _check_ball(
     return True
 
 
+def _one_energy(certificate: Certificate) -> Fraction | None:
+    """The squared mean shift that is charged, where it is one."""
+    energy = certificate.charge.mean_shift_energy
+    if energy is None or energy.ndim:
+        return None
+    return Fraction(float(energy))
+
+
 def _owners_word(certificate: Certificate) -> str:
     apart = f"at most {certificate.parameters['l2_sensitivity']} apart in l2 norm"
     return printable(
@@ -114,13 +124,12 @@ def _check_noise(certificate: Certificate, found: Basis) -> None:
     Without the sensitivity (shifts are given by their number only) nothing leads from the parameters to the pair.
     """
     known = certificate.parameters
-    energy = certificate.charge.mean_shift_energy
-    if energy is None or energy.ndim:
+    charged = _one_energy(certificate)
+    if charged is None:
         found.problems.append(
             "Gaussian noise is charged as one mean shift, the certificate charges something else"
         )
         return
-    charged = Fraction(float(energy))
     if not _is_stated(known, charged):
         found.problems.append(
             f"the stated mean_shift {known['mean_shift']} is not the charged one"
