@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gaussveil.accounting.accountant import DPSGD, Accountant, Gaussian
 
 
-def _whole(text: str | int) -> int:
+def whole_steps(text: str | int) -> int:
     """A number of steps, also as 1e4."""
     with suppress(ValueError, OverflowError):
         if (found := int(float(text))) == float(text) and found > 0:
@@ -40,7 +40,7 @@ def accountant(
         ),
     ] = None,
     steps: Annotated[
-        int, typer.Option(parser=_whole, metavar="<int>", help="Number of steps.")
+        int, typer.Option(parser=whole_steps, metavar="<int>", help="Number of steps.")
     ] = 1,
     delta: Annotated[
         float | None, typer.Option(help="Target delta; prints epsilon.")

@@ -114,6 +114,10 @@ COMMANDS = {
         "gaussveil.cli.accountant:accountant",
         "Privacy of DP-SGD and repeated noise, or the noise for it.",
     ),
+    "calibrate": (
+        "gaussveil.cli.calibrate:calibrate",
+        "The least noise that keeps a promise.",
+    ),
     "audit": (
         "gaussveil.cli.audit:audit",
         "Test a claim on every neighbour of the data.",
