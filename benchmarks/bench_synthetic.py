@@ -6,6 +6,7 @@ nobody saw (synthetic_scores.py). Means of ten draws of ours (DRAWS) and of fewe
 hour (PEER_DRAWS, 0 leaves them out; SETS names tables). MST and AIM are those of dpmm, which is built on Private-PGM.
 They get more than they may: 32 cells between quantiles of the private numbers, frequent numbers apart, for nothing.
 PEER_ITERATIONS (1,000) and PEER_MEGABYTES (80, AIM's own) bound their fits. Histograms: 32 even cells, or values.
+Bands of `summary()` are counted in COVERAGE_DRAWS releases of each set: how many hold the private table's own number.
 With RESUME=FOLDER a run that was ended goes on there, draw by draw.
 """
 
@@ -23,15 +24,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 import synthetic_scores as scores
 import synthetic_sets as sets
 from gaussveil import SyntheticTable
 from gaussveil.calibration import mean_shift_for
+from gaussveil.postprocessing.synthetic.summary import Told, statements
 from side_by_side import kept
 
 HERE = Path(__file__).parent
 DRAWS = int(os.environ.get("DRAWS", "10"))
+COVERAGE_DRAWS = int(os.environ.get("COVERAGE_DRAWS", "3"))
+COVERAGE = (0.93, 0.99)
 PEER_DRAWS = int(os.environ.get("PEER_DRAWS", "1"))
 PEER_PYTHON = os.environ.get("PEER_PYTHON") or str(HERE.parent / ".venv-peers-synthetic" / "bin" / "python")
 PEER_ITERATIONS = int(os.environ.get("PEER_ITERATIONS", "1000"))
@@ -50,7 +55,7 @@ def known_values(public: sets.PublicRanges) -> dict[str, list[Any]]:
     return {**public.values, **more}
 
 
-def ours(table: pd.DataFrame, public: sets.PublicRanges, seed: int) -> pd.DataFrame:
+def released(table: pd.DataFrame, public: sets.PublicRanges) -> SyntheticTable:
     synthetic = SyntheticTable(
         epsilon=EPSILON,
         delta=DELTA,
@@ -60,7 +65,26 @@ def ours(table: pd.DataFrame, public: sets.PublicRanges, seed: int) -> pd.DataFr
         series=public.series,
     )
     synthetic.release(table)
-    return synthetic.sample(len(table), seed)
+    return synthetic
+
+
+def ours(table: pd.DataFrame, public: sets.PublicRanges, seed: int) -> pd.DataFrame:
+    return released(table, public).sample(len(table), seed)
+
+
+def covered(job: tuple[str, int]) -> Scores:
+    """Share of the bands of one release that hold the private table's own number: all, trusted ones, correlations."""
+    name, seed = job
+    table = getattr(sets, name)(ROWS[name], seed)
+    synthetic = released(table, getattr(sets, name.upper()))
+    bands = synthetic.summary(seed=seed)
+    truth = statements(pa.Table.from_pandas(table, preserve_index=False), synthetic.model_.columns)
+    asked = bands[bands["statistic"] != "missing"]
+    own = [truth[Told(*one)] for one in zip(asked["column"], asked["statistic"], asked["other"], strict=True)]
+    held = (asked["low"] <= own) & (own <= asked["high"])
+    parts = {"bands": held == held, "trusted bands": asked["trusted"]}
+    parts |= {"bands of correlations": asked["statistic"] == "correlation"}
+    return {what: float(held[part].mean()) for what, part in parts.items() if part.any()}
 
 
 def histograms(table: pd.DataFrame, public: sets.PublicRanges, seed: int) -> pd.DataFrame:
@@ -208,6 +232,16 @@ MAKERS: dict[str, Make] = {
 }
 
 
+def coverage_rows(name: str) -> list[dict[str, Any]]:
+    """Coverage of the bands, with what it should be at least; more than the upper goal is missed, too."""
+    if not COVERAGE_DRAWS:
+        return []
+    shares = pd.DataFrame([kept(covered, (name, seed)) for seed in range(COVERAGE_DRAWS)]).mean().to_dict()
+    low, high = COVERAGE
+    note = f"{COVERAGE_DRAWS} releases; at most {high}"
+    return [row(f"{name}: {what}", one, None, low, low <= one <= high, note) for what, one in shares.items()]
+
+
 def rivals_of(name: str) -> dict[str, Scores]:
     """Scores of the peers that are installed and end in time."""
     found = {"histograms": measured(name, "histograms", DRAWS)}
@@ -233,6 +267,7 @@ def run() -> list[dict[str, Any]]:
             rows += of_set(name, mine, {}, None)
         else:
             rows += of_set(name, mine, rivals_of(name), measured(name, "private table", DRAWS))
+        rows += coverage_rows(name)
     return rows
 
 
