@@ -94,3 +94,14 @@ def test_rows_are_held_back_where_noise_drowns_them(run: Run, patients: Path, tm
     assert code == 0, errors
     assert "too few for 4 columns" in said
     assert len(out.read_text(encoding="utf-8").splitlines()) == 1
+
+
+def test_what_was_learnt_or_left_out_is_said(run: Run, patients: Path, tmp_path: Path) -> None:
+    given = ("--bounds", "auto", "--between", "age:0,110", "--columns", "age,cost")
+    code, said, errors = run("synthesise", patients, *PROMISE, *given, "--out", tmp_path / "rows.csv")
+    assert code == 0, errors
+    (missing,) = [line for line in said.splitlines() if "missing cells are drawn" in line]
+    assert "%" in missing
+    (reach,) = [line for line in said.splitlines() if line.startswith("numbers reach")]
+    assert "cost" in reach
+    assert "age" not in reach

@@ -135,12 +135,40 @@ def synthesise(
         "columns": drawn.column_names,
     }
     facts |= {"expected_distance": distance, "advice": list(model.quality.advice)}
+    facts |= {"least_missing": model.quality.least_share}
     lines = release_lines(out, release.certificate, f"{drawn.num_rows} rows of nobody")
     lines += [
         f"by noise alone columns are off by about {distance:.1%} of their rows",
+        model.quality.on_missing,
+        *_on_ranges(drawn, model, _named("--between", between, "age:0,120")),
         *(f"beware: {one}" for one in model.quality.advice),
     ]
     tell(facts, lines, json=asked.json)
+
+
+def _on_ranges(
+    rows: pa.Table, model: SyntheticModel, given: list[tuple[str, str]]
+) -> list[str]:
+    """How far drawn numbers reach where their range was learnt, and what to do about it."""
+    import numpy as np
+
+    from gaussveil.postprocessing.synthetic.columns import CLOCK
+
+    reached = []
+    for column in model.columns:
+        if column.is_category or column.kind == CLOCK or column.name in dict(given):
+            continue
+        numbers = column.numbers(rows.column(column.name).combine_chunks())
+        known = numbers[~np.isnan(numbers)]
+        if len(known):
+            ends = f"{column.written(known.min())} to {column.written(known.max())}"
+            reached.append(f"{column.name} {ends}")
+    if not reached:
+        return []
+    return [
+        f"numbers reach as far as their law goes on beyond what stands out of the noise: {', '.join(reached)}; "
+        "give the range where it is public (--between)"
+    ]
 
 
 def _write_summary(synthetic: SyntheticTable, rows: pa.Table, path: Path) -> None:

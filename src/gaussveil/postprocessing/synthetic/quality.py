@@ -12,7 +12,7 @@ from gaussveil.postprocessing.synthetic.marginals import MISSING_DEVIATIONS, Mar
 BRIDGE = 0.8687  # mean of the largest distance of a Brownian bridge from zero
 LARGEST_GAP = 0.2  # mean expected distance of columns above which rows are refused
 WORTH_TELLING = 0.05  # share of a column at one end of its range
-MOST_OTHERS = 0.2  # share of a column's values that may be others without a word
+MOST_OTHERS = 0.05  # share of a column's values that may be others without a word
 
 
 def expected_gap(records: float, cells: int, deviation: float) -> float:
@@ -45,6 +45,14 @@ class Quality:
     def mean_gap(self) -> float:
         """Expected distance, mean over columns."""
         return sum(self.gaps.values()) / max(len(self.gaps), 1)
+
+    @property
+    def on_missing(self) -> str:
+        """From which share on missing cells are drawn, in a sentence."""
+        return (
+            f"missing cells are drawn in columns that have more than about {self.least_share:.1%} of them; "
+            "fewer are hidden by noise, and such columns have none"
+        )
 
     @property
     def usable(self) -> bool:
