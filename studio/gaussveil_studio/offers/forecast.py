@@ -43,8 +43,8 @@ GAPS = {
 }
 # of a design: of start, models, and each pair
 SECONDS_AT_LEAST = 6.0
-SECONDS_A_HOME = 0.02
-SECONDS_A_PAIR = 0.0007
+SECONDS_A_HOME = 0.03
+SECONDS_A_PAIR = 0.0001
 
 
 class ForecastOffer(Offer):
