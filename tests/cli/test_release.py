@@ -264,7 +264,7 @@ def test_one_row_is_released_among_all(run: Run, tmp_path: Path) -> None:
     code, _, error = run(*asked, "--delta", 1e-6, "--accuracy", 0.1, "--out", tmp_path / "out.csv")
     assert (code, "--delta must be at least" in error) == (2, True)
     code, told, error = run(*asked, "--delta", 0.3, "--out", tmp_path / "out.csv")
-    assert (code, error.split("\n")[0]) == (0, "curves.csv: read as home text, h1 number, h2 number")
+    assert (code, error.split("\n")[0]) == (0, "curves.csv: read as home text, h1 numbers, h2 numbers")
     assert "variance kept" in told
     assert (tmp_path / "out.csv").read_text().startswith("h1,h2\n")
     assert run("verify", tmp_path / "out.csv.certificate.json")[0] == 0

@@ -261,13 +261,16 @@ def require_columns(schema: pa.Schema, names: Sequence[str]) -> None:
         )
 
 
-def require_numbers(schema: pa.Schema, names: Sequence[str]) -> None:
-    """Refuse columns that are missing or hold no numbers."""
+def require_numbers(
+    schema: pa.Schema, names: Sequence[str], *, asked: bool = False
+) -> None:
+    """Refuse columns that are missing or hold no numbers; one that a question is about cannot be left out."""
     require_columns(schema, names)
+    advice = "convert it" if asked else "convert or leave it out (--columns)"
     for name in names:
         if not is_number(kind := schema.field(name).type):
             raise SchemaError(
-                f"column {name!r} must hold numbers. Got {holds(kind)}: convert it or leave it out."
+                f"column {name!r} must hold numbers. Got {holds(kind)}: {advice}."
             )
 
 

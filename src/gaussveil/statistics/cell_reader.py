@@ -82,9 +82,8 @@ class CellReader:
         for key in self.keys:
             if key.column in known.names:
                 key.check(known)
-        require_numbers(
-            known, [column for column in self.numbers if column in known.names]
-        )
+        numbers = [column for column in self.numbers if column in known.names]
+        require_numbers(known, numbers, asked=True)
 
     def chunks(self, batches: Batches) -> Iterator[UnitCells]:
         """All units of the table, some at a time: a table of more units than fit is read again for the next ones."""

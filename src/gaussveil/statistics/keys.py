@@ -117,7 +117,7 @@ class Bins(Key):
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse a column without numbers."""
-        require_numbers(schema, [self.column])
+        require_numbers(schema, [self.column], asked=True)
 
     def codes(self, cells: pa.Array) -> Integers:
         """Bin of every cell."""
