@@ -121,7 +121,7 @@ def test_cyclic_parts_may_be_more_than_bands() -> None:
 
 
 def test_it_is_stored_and_charged() -> None:
-    mechanism = MatrixMechanism(BLT(16, buffers=2), noise_multiplier=6.0, allocation=BallsInBins(4))
+    mechanism = MatrixMechanism(BLT(8, buffers=2), noise_multiplier=6.0, allocation=BallsInBins(2))
     law = mechanism.curve()
     again = profile_from_dict(law.to_dict())
     assert again == law
