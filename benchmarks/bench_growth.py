@@ -27,9 +27,10 @@ from gaussveil.accounting import Account, Adjacency, CertificateDraft, Charge, t
 from gaussveil.figure_style import SERIES, drawing
 from gaussveil.mechanisms import MeterStream
 from gaussveil.noise import SeededGenerator
-from gaussveil.streaming.gateway import Gateway, Message
+from gaussveil.streaming.gateway import Gateway
 from gaussveil.streaming.held_state import StreamMemory
 from gaussveil.streaming.meters import Meter
+from gaussveil.streaming.readings import Message
 from limits import NODE_FLOPS, NODES, REDUCTION_FLOPS, best, seconds_of
 
 PICTURES = Path(__file__).parent.parent / "docs" / "benchmarks"

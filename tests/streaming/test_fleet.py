@@ -14,9 +14,9 @@ import pytest
 from gaussveil.errors import GaussveilError, SourceError
 from gaussveil.mechanisms import MeterFleet, RunningTotal
 from gaussveil.streaming import FleetGateway, Message
-from gaussveil.streaming.gateway import Answer
 from gaussveil.streaming.mqtt import MqttGateway
 from gaussveil.streaming.mqtt_client import Broker
+from gaussveil.streaming.readings import Answer
 
 from .conftest import Mosquitto
 from .test_mqtt import Receiver, reading

@@ -23,10 +23,10 @@ from gaussveil.errors import GaussveilError, ParameterError, SourceError
 from gaussveil.mechanisms import MeterFleet
 from gaussveil.noise import SeededGenerator
 from gaussveil.streaming import FleetGateway, Gateway, Meter, StreamState, kafka, write_meters
-from gaussveil.streaming.gateway import Answer, Message
 from gaussveil.streaming.kafka import KafkaGateway, settings
 from gaussveil.streaming.messages import HEAD, encode_batch
 from gaussveil.streaming.mqtt_client import Broker
+from gaussveil.streaming.readings import Answer, Message
 from gaussveil.streaming.stdio import serve_lines
 
 from .test_mqtt import reading

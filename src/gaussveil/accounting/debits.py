@@ -237,8 +237,7 @@ def transaction(
         value = here.value
         # a rehearsal, which nobody pays for, is no release
         repeatable = account is not None and here.used()
-    if release_id is not None and not isinstance(release_id, str):
-        checks.refuse("release_id", "text and not empty", release_id)
+    _check_id(release_id)
     if account is None:
         charge.require_unchanged()  # a debit does the same
     check_neighbours(draft.adjacency, charge)
@@ -264,18 +263,15 @@ def transaction(
             )
             facts |= _facts_of(debit)
         else:
-            facts |= {
-                "release_id": release_id or uuid4().hex,
-                "released_at": now(),
-                "composition": "a single release, by its exact delta",
-            }
+            facts |= _facts_alone(release_id)
         certificate = Certificate.complete(draft, charge, **facts)
+        state = "debited"
+        created = True
+        if debit is not None:
+            state = debit.state
+            created = debit.created
         opened = OpenDebit(
-            ledger,
-            certificate,
-            state="debited" if debit is None else debit.state,
-            created=debit is None or debit.created,
-            repeatable=repeatable,
+            ledger, certificate, state=state, created=created, repeatable=repeatable
         )
         try:
             yield opened
@@ -283,6 +279,20 @@ def transaction(
             opened.fail(error)
             raise
         opened.finish()
+
+
+def _check_id(release_id: object) -> None:
+    if release_id is not None and not isinstance(release_id, str):
+        checks.refuse("release_id", "text and not empty", release_id)
+
+
+def _facts_alone(release_id: str | None) -> dict[str, object]:
+    """What a certificate says of a release that no account pays for."""
+    return {
+        "release_id": release_id or uuid4().hex,
+        "released_at": now(),
+        "composition": "a single release, by its exact delta",
+    }
 
 
 def _certified_delta(charge: Charge, draft: CertificateDraft) -> float:

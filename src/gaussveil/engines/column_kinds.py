@@ -40,20 +40,28 @@ def column_kind(
     total = sum(cells.values())
     if not total:
         return NOTHING, None
-    if time_format:
-        fitting = sum(
-            count for cell, count in cells.items() if _fits(cell, time_format)
-        )
-        if 2 * fitting > total:
-            return _kind_of_format(time_format), time_format
+    if time_format and 2 * _number_fitting(cells, time_format) > total:
+        return _kind_of_format(time_format), time_format
     alike: dict[object, dict[str, int]] = {}
     for cell, count in cells.items():
         alike.setdefault(_likeness(cell, decimal), {})[cell] = count
     likeness, most = max(alike.items(), key=lambda pair: sum(pair[1].values()))
     if likeness is None or 2 * sum(most.values()) <= total:
         return "VARCHAR", None
+    return _kind_of_likeness(likeness, most)
+
+
+def _number_fitting(cells: Mapping[str, int], time_format: str) -> int:
+    return sum(count for cell, count in cells.items() if _fits(cell, time_format))
+
+
+def _kind_of_likeness(
+    likeness: object, most: Mapping[str, int]
+) -> tuple[str, str | None]:
+    """SQL type of cells that are alike, and the form of their times."""
     if likeness == "number":
-        return ("BIGINT" if all(map(_WHOLE.fullmatch, most)) else "DOUBLE"), None
+        whole = all(map(_WHOLE.fullmatch, most))
+        return ("BIGINT" if whole else "DOUBLE"), None
     if likeness == "truth":
         return "BOOLEAN", None
     if isinstance(likeness, bool):

@@ -73,9 +73,8 @@ def head_of(lines: Sequence[str], given: Given, encoding: str = "utf-8") -> Head
     """The same by the first lines that an engine brought."""
     pinned = given.pinned
     if pinned is None:
-        comment = "#" if _begins_with_comments(lines) else ""
-        counted = [line for line in lines[:100] if _is_row(line, comment)]
-        separator = given.separator or _separator_of(counted)
+        comment = "#" * _begins_with_comments(lines)
+        separator = given.separator or _separator_of(lines[:100], comment)
         decimal = given.decimal or ""
     else:
         comment = pinned.comment
@@ -86,19 +85,18 @@ def head_of(lines: Sequence[str], given: Given, encoding: str = "utf-8") -> Head
         for place, line in enumerate(lines[: HEAD_LINES + _MOST_TITLES])
         if _is_row(line, comment)
     ]
+    rows = [lines[place] for place in places]
     if pinned is None:
-        first = [lines[place] for place in places[: _MOST_TITLES + 1]]
-        titles = title_rows([_split_line(line, separator) for line in first])
+        titles = title_rows(_split_each(rows[: _MOST_TITLES + 1], separator))
     else:
         titles = pinned_titles(pinned, places)
-    below = [lines[place] for place in places[titles:][: HEAD_LINES + 1]]
-    table = _split(below, separator)
+    table = _split(rows[titles:][: HEAD_LINES + 1], separator)
     if not decimal:
         decimal = "." if separator == "," else _decimal(table)
     begin = 0
     if titles:
         begin = (*places, len(lines))[min(titles, len(places))]
-    above = tuple(lines[place] for place in places[: titles + 1])
+    above = tuple(rows[: titles + 1])
     return Head(Dialect(separator, decimal, encoding, begin, comment), above, table)
 
 
@@ -113,8 +111,9 @@ def _begins_with_comments(lines: Sequence[str]) -> bool:
     return any(line.startswith("#") for line in _above_first(lines))
 
 
-def _separator_of(lines: Sequence[str]) -> str:
-    return max(SEPARATORS, key=lambda sign: _fit_of(sign, lines))
+def _separator_of(lines: Sequence[str], comment: str) -> str:
+    rows = [line for line in lines if _is_row(line, comment)]
+    return max(SEPARATORS, key=lambda sign: _fit_of(sign, rows))
 
 
 def pinned_titles(pinned: Dialect, places: Sequence[int]) -> int:
@@ -305,6 +304,10 @@ def _fit_of(separator: str, lines: Sequence[str]) -> tuple[int, int, int]:
     (usual, count), *_ = Counter(sizes).most_common(1) or [(0, 0)]
     fits = usual > 1 and 2 * count > len(sizes) and (separator != "," or first == usual)
     return (usual if fits else 0), first, sizes.count(first)
+
+
+def _split_each(lines: Sequence[str], separator: str) -> list[list[str]]:
+    return [_split_line(line, separator) for line in lines]
 
 
 def _split(lines: Sequence[str], separator: str) -> list[list[str]]:

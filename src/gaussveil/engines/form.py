@@ -90,23 +90,9 @@ def given_form(
         name for name in given if name not in (*WRITTEN, "missing", "schema")
     ]:
         one_of("options", unknown[0], (*WRITTEN, *_SAID_ELSEWHERE))
-    of_text = location is None or location.kind == "csv"
-    said: dict[str, Any] = {}
-    for name in WRITTEN:
-        allowed = of_text or name in ("decimal", "time_format")
-        if given[name] and not allowed:
-            _refuse_stored(name, location)
-        said[name] = (
-            (given[name] or os.environ.get(f"GAUSSVEIL_{name.upper()}") or None)
-            if allowed
-            else None
-        )
-    declared = _types(types if types is not None else os.environ.get("GAUSSVEIL_TYPES"))
-    marks = _marks(
-        given["missing"]
-        if given["missing"] is not None
-        else os.environ.get("GAUSSVEIL_MISSING")
-    )
+    said = {name: _said_of_text(name, given[name], location) for name in WRITTEN}
+    declared = _types(_or_environment(types, "TYPES"))
+    marks = _marks(_or_environment(given["missing"], "MISSING"))
     _check_written(said)
     pinned, about = _pinned(given["schema"], location)
     if pinned is None:
@@ -118,6 +104,23 @@ def given_form(
         pinned, **over, missing=tuple(dict.fromkeys((*pinned.missing, *marks)))
     )
     return Given(**said, types=declared, missing=pinned.missing, pinned=pinned)
+
+
+def _or_environment(said: Any, name: str) -> Any:
+    """What the owner said, else what stands in the environment."""
+    if said is not None:
+        return said
+    return os.environ.get(f"GAUSSVEIL_{name}")
+
+
+def _said_of_text(name: str, said: Any, location: Location | None) -> Any:
+    """How cells are written, if it is said; None for a table that has types of its own, of which it cannot be said."""
+    of_text = location is None or location.kind == "csv"
+    if of_text or name in ("decimal", "time_format"):
+        return said or os.environ.get(f"GAUSSVEIL_{name.upper()}") or None
+    if said:
+        _refuse_stored(name, location)
+    return None
 
 
 def _refuse_stored(name: str, location: Location | None) -> None:
@@ -200,10 +203,7 @@ def _pinned(schema: object, location: Location | None) -> Written:
         return replace(schema, found=(), unclear=()), Dialect()
     if isinstance(schema, Mapping):
         return form_from(schema, "schema"), Dialect()
-    if schema is not None:
-        said = schema
-    else:
-        said = os.environ.get("GAUSSVEIL_SCHEMA")
+    said = _or_environment(schema, "SCHEMA")
     asked = said is not None
     # where a command found one in its folder
     if not asked:
@@ -215,10 +215,7 @@ def _pinned(schema: object, location: Location | None) -> Written:
             f"schema must be a file of a form, or a form. Got {type(said).__name__}."
         )
     file = Path(said)
-    if location is None:
-        name = ""
-    else:
-        name = public_name(f"{location.address}#{location.table}".rstrip("#"))
+    name = _name_of(location)
     form = form_in(file, name)
     if form is None or not form.keys() - set(ABOUT):
         if asked:
@@ -229,6 +226,13 @@ def _pinned(schema: object, location: Location | None) -> Written:
     return form_from(form, file.name), Dialect()
 
 
+def _name_of(location: Location | None) -> str:
+    """The name under which a table's form is written down."""
+    if location is None:
+        return ""
+    return public_name(f"{location.address}#{location.table}".rstrip("#"))
+
+
 def form_from(said: Mapping[str, Any], place: str) -> Dialect:
     """A form as it was written down; refused, by its own words alone, where it says what no form can say."""
     if unknown := sorted(said.keys() - set(_KEYS)):
@@ -236,24 +240,7 @@ def form_from(said: Mapping[str, Any], place: str) -> Dialect:
             f"{place}: the keys of a form must be among {', '.join(_KEYS)}. Got {', '.join(unknown)}."
         )
     known = dict(said)
-    for name, kind in (
-        ("columns", Mapping),
-        ("missing", list | tuple | str | int | float),
-        ("above", int),
-    ):
-        if name in known and not isinstance(known[name], kind):
-            raise FormatError(
-                f"{place}: {name} of a form cannot be {type(known[name]).__name__}."
-            )
-    texts = [
-        name
-        for name in _KEYS
-        if name not in ("columns", "missing", "above") and name in known
-    ]
-    if wrong := [name for name in texts if not isinstance(known[name], str)]:
-        raise FormatError(
-            f"{place}: {wrong[0]} of a form must be a text. Got {type(known[wrong[0]]).__name__}."
-        )
+    _check_types(known, place)
     written: dict[str, Any] = {
         name: known[name]
         for name in ("separator", "decimal", "encoding")
@@ -274,6 +261,28 @@ def form_from(said: Mapping[str, Any], place: str) -> Dialect:
         people=known.get("people"),
         time_zone=known.get("time_zone"),
     )
+
+
+def _check_types(known: Mapping[str, Any], place: str) -> None:
+    """Refuse what a key of a form cannot hold."""
+    for name, kind in (
+        ("columns", Mapping),
+        ("missing", list | tuple | str | int | float),
+        ("above", int),
+    ):
+        if name in known and not isinstance(known[name], kind):
+            raise FormatError(
+                f"{place}: {name} of a form cannot be {type(known[name]).__name__}."
+            )
+    texts = [
+        name
+        for name in _KEYS
+        if name not in ("columns", "missing", "above") and name in known
+    ]
+    if wrong := [name for name in texts if not isinstance(known[name], str)]:
+        raise FormatError(
+            f"{place}: {wrong[0]} of a form must be a text. Got {type(known[wrong[0]]).__name__}."
+        )
 
 
 def require_zone(name: str | None, said: str = "time_zone") -> None:

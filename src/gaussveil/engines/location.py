@@ -63,20 +63,22 @@ class Location:
         if os.path.isdir(pattern):
             pattern = os.path.join(glob.escape(pattern), "*.parquet")
         found = [pattern] if os.path.exists(pattern) else _matches(pattern)
-        ending = "*.csv*" if self.kind == "csv" else "*.parquet"
-        parts = {
-            name: _matches(os.path.join(glob.escape(name), ending))
-            for name in found
-            if os.path.isdir(name)
-        }
-        if not found or not all(parts.values()):
+        parts = [self._parts(name) for name in found]
+        if not found or not all(parts):
             raise SourceError(
                 f"no file matches {spoken_name(self.address)!r}: check the path."
             )
-        found = [file for name in found for file in parts.get(name, [name])]
+        files = [file for part in parts for file in part]
         if self.kind in ("parquet", "csv"):
-            refuse_wildcards(found, "*?[")
-        return found
+            refuse_wildcards(files, "*?[")
+        return files
+
+    def _parts(self, name: str) -> list[str]:
+        """The files of a folder, or the file."""
+        if not os.path.isdir(name):
+            return [name]
+        ending = "*.csv*" if self.kind == "csv" else "*.parquet"
+        return _matches(os.path.join(glob.escape(name), ending))
 
     def stamp(self) -> str:
         """Changes when a file of the table is written, replaced, added or removed."""

@@ -241,19 +241,13 @@ class SparkSource(ScannedSource):
     ) -> tuple[DataFrame, Callable[[Batches], Batches]]:
         """What Spark hands out to tasks, and how a task finds its rows in it: they are it, or it names pieces."""
         refuse_mixed(self._mixed, self.view.needed(columns))
-        location = self._location
-        view = self.view
         form = self.dialect
-        names = list(columns or view.columns[:1])
+        names = list(columns or self.view.columns[:1])
         stored = self._own_schema or self._schema
         own = pa.schema([stored.field(name) for name in names])
         with self._told():
-            if location.local and location.kind == "parquet":
-                files = location.files()
-            else:
-                files = []
-            whole = view.unit is None and view.rate is None
-            if not (files and whole and readable(files[0], own)):
+            files = self._whole_files()
+            if not (files and readable(files[0], own)):
                 return self._frame(columns), lambda batches: _renamed(batches, names)
             pieces = cut_files(files, self._session.sparkContext.defaultParallelism)
 
@@ -267,6 +261,16 @@ class SparkSource(ScannedSource):
             return stored_cells(found, own, form)[0]
 
         return self._session.range(0, len(pieces), 1, len(pieces)), rows
+
+    def _whole_files(self) -> list[str]:
+        """The files that tasks read by themselves where all rows are asked for; none where Spark must read them."""
+        location = self._location
+        if not (location.local and location.kind == "parquet"):
+            return []
+        files = location.files()
+        if self.view.unit is not None or self.view.rate is not None:
+            return []
+        return files
 
     def _map(
         self,

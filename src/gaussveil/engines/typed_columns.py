@@ -5,6 +5,7 @@ What such a table holds as text may be said to be something else: its cells then
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -24,32 +25,29 @@ from gaussveil.errors import SchemaError
 
 _ALSO = {("whole", "number"), ("whole", "text")}
 """What a column may be said to hold beside what its type says."""
+_WORDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (pa.types.is_boolean, "truth"),
+    (pa.types.is_integer, "whole"),
+    (pa.types.is_floating, "number"),
+    (pa.types.is_decimal, "number"),
+    (pa.types.is_date, "date"),
+    (pa.types.is_timestamp, "time"),
+    (pa.types.is_string, "text"),
+    (pa.types.is_large_string, "text"),
+    (pa.types.is_string_view, "text"),
+)
 Typed = TypeVar("Typed", pa.Schema, pa.RecordBatch)
 
 
 def word_of(kind: pa.DataType) -> str:
     """What a column of this type holds, in the words of a form."""
-    types = pa.types
-    if types.is_dictionary(kind):
+    if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    if types.is_boolean(kind):
-        return "truth"
-    if types.is_integer(kind):
-        return "whole"
-    if types.is_floating(kind) or types.is_decimal(kind):
-        return "number"
-    if types.is_date(kind):
-        return "date"
-    if types.is_timestamp(kind):
-        if kind.tz:
-            return "instant"
-        return "time"
-    if (
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_string_view(kind)
-    ):
-        return "text"
+    if pa.types.is_timestamp(kind) and kind.tz:
+        return "instant"
+    for is_one, word in _WORDS:
+        if is_one(kind):
+            return word
     return str(kind)
 
 

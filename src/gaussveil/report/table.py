@@ -106,22 +106,30 @@ def answer_figure(
     """
     shown_rows, groups = _groups(answers, keys)
     ends = [_numbers(shown_rows, name + end) for end in ("", "_low", "_high")]
-    series = [group[1:] for group in groups]
-    if len(set(series)) > len(SERIES):
-        series = [()] * len(groups)
-        groups = [(", ".join(group),) for group in groups]
-    labels = list(dict.fromkeys(group[0] for group in groups))
-    place = np.array([labels.index(group[0]) for group in groups])
+    firsts, series = _lines_of(groups)
+    labels = list(dict.fromkeys(firsts))
+    place = np.array([labels.index(first) for first in firsts])
+    draw = _draw_band if len(labels) > 8 else _draw_bars
     with drawing(7.2, 3.2) as (figure, axes):
         for color, line in zip(SERIES, dict.fromkeys(series)):
             chosen = [k for k, other in enumerate(series) if other == line]
             style = {"color": color, "label": ", ".join(line)}
-            draw = _draw_band if len(labels) > 8 else _draw_bars
             draw(axes, place[chosen], [end[chosen] for end in ends], style)
         shown = np.arange(len(labels))[:: max(len(labels) // 12, 1)]
         axes.set_xticks(shown, [labels[k] for k in shown])
-        axes.set_xlabel(keys[0] if any(series) else ", ".join(keys))
+        axes.set_xlabel(", ".join(keys))
         axes.set_title(title or name)
         if any(series):
+            axes.set_xlabel(keys[0])
             axes.legend(title=", ".join(keys[1:]), ncols=min(len(set(series)), 4))
         return figure
+
+
+def _lines_of(
+    groups: list[tuple[str, ...]],
+) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Of each group its place along the axis, and the line that it belongs to: of too many lines all are one."""
+    series = [group[1:] for group in groups]
+    if len(set(series)) > len(SERIES):
+        return [", ".join(group) for group in groups], [()] * len(groups)
+    return [group[0] for group in groups], series

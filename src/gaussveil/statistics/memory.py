@@ -142,16 +142,21 @@ class MemorySource(Source):
             rows = self._data[here]
             if not everything:
                 rows = rows[:, places]
-            labels = None
-            if self._label is not None:
-                labels = self._label.slice(here.start, here.stop - here.start)
             if kept is not None:
                 rows = rows[kept[here]]
-                if labels is not None:
-                    labels = labels.filter(pa.array(kept[here]))
+            labels = self._labels(here, kept)
             # Groups are gathered from the block, so only a block without groups is overwritten and must be a copy.
             own = np.array if reader.group is None else np.asarray
             yield reader.block(own(rows, dtype=np.float64, order="C").T, labels)
+
+    def _labels(self, here: slice, kept: NDArray[np.bool_] | None) -> pa.Array | None:
+        """The labels of these rows, of those that are kept."""
+        if self._label is None:
+            return None
+        labels = self._label.slice(here.start, here.stop - here.start)
+        if kept is not None:
+            labels = labels.filter(pa.array(kept[here]))
+        return labels
 
     def _slices(
         self, columns: Sequence[str], kept: NDArray[np.bool_] | None

@@ -49,13 +49,19 @@ def object_column(cells: list[Any]) -> pa.Array:
     if not present:
         return pa.nulls(len(cells))
     ((usual, count),) = present.most_common(1)
-    if usual == "number" and 2 * count > present.total():
-        numbers = [kind == "number" for kind in kinds]
-        return _numbers([cell if so else None for cell, so in zip(cells, numbers)])
-    if usual not in _READ or 2 * count <= present.total():
+    most = 2 * count > present.total()
+    if most and usual == "number":
+        return _numbers([_if_number(cell, kind) for cell, kind in zip(cells, kinds)])
+    if not most or usual not in _READ:
         usual = "text"
     arrow_type, read = _READ[usual]
     return pa.array([_guarded(read, cell) for cell in cells], arrow_type)
+
+
+def _if_number(cell: Any, kind: str) -> Any:
+    if kind == "number":
+        return cell
+    return None
 
 
 def _kind(cell: Any) -> str:

@@ -11,8 +11,8 @@ import struct
 from collections.abc import Mapping
 
 from gaussveil.errors import FormatError
-from gaussveil.streaming.gateway import Answer
 from gaussveil.streaming.meters import Meter
+from gaussveil.streaming.readings import Answer
 from gaussveil.streaming.replay import MeterReplay, Reading
 
 MARK = b"GVK1"  # states under one key; batches of readings begin with GVB1

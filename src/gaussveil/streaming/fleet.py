@@ -32,13 +32,12 @@ from gaussveil.streaming.gateway import (
     COUNTED,
     LARGEST_SEQUENCE,
     REASONS,
-    Answer,
-    Message,
     MessageGateway,
 )
 from gaussveil.streaming.held_state import HeldState
 from gaussveil.streaming.mark import Mark
 from gaussveil.streaming.meters import check_name
+from gaussveil.streaming.readings import Answer, Message
 from gaussveil.typing import Floats, Integers
 
 if TYPE_CHECKING:

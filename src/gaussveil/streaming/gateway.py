@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from math import isnan
 from typing import Literal
 
@@ -29,6 +28,7 @@ from gaussveil.streaming.drawn import REGISTER, DrawnFrame, Registers
 from gaussveil.streaming.held_state import HeldState, StreamMemory
 from gaussveil.streaming.meter_arrays import NO_ANSWER, NOT_STARTED
 from gaussveil.streaming.meters import Meter
+from gaussveil.streaming.readings import Answer, Message, Segment
 from gaussveil.typing import Floats, Integers
 
 LONGEST_GAP = 288
@@ -45,40 +45,6 @@ COUNTED = (
 )
 REASONS = ("payload", "size", "empty", "range", "jump", "value")
 Missing = Literal["refuse", "substitute"]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Message:
-    """Consecutive readings of one meter, kW; NaN where a reading is malformed or missing."""
-
-    meter: str
-    sequence: int
-    values: Floats = field(repr=False)  # private
-
-
-@dataclass(eq=False, slots=True)
-class Answer:
-    """Private readings for one message: consecutive runs, each with its first sequence number; and energies."""
-
-    meter: str
-    runs: list[tuple[int, Floats]] = field(default_factory=list)
-    energies: list[Energy] = field(default_factory=list)
-    end: int = 0  # one more than the last number answered
-
-
-@dataclass(eq=False, repr=False, slots=True)
-class _Segment:
-    """Consecutive readings of one meter that are drawn at once, and the messages that they came in."""
-
-    row: int
-    first: int
-    restart: bool
-    turn: int  # of two segments of one meter, the second is drawn in the next turn
-    end: int
-    values: list[Floats] = field(default_factory=list)
-    pieces: list[tuple[Answer, int, int]] = field(
-        default_factory=list
-    )  # offset and length in the segment
 
 
 class MessageGateway(ABC):
@@ -158,8 +124,8 @@ class Gateway(MessageGateway):
                 "an earlier group could not be logged. Restart the gateway: it continues from its log."
             )
         answers = [Answer(message.meter) for message in messages]
-        current: dict[int, _Segment] = {}
-        turns: list[list[_Segment]] = []
+        current: dict[int, Segment] = {}
+        turns: list[list[Segment]] = []
         again: list[tuple[int, int, int, Answer]] = []
         for message, answer in zip(messages, answers):
             row = self._rows.get(message.meter)
@@ -214,8 +180,8 @@ class Gateway(MessageGateway):
         row: int,
         message: Message,
         answer: Answer,
-        current: dict[int, _Segment],
-        turns: list[list[_Segment]],
+        current: dict[int, Segment],
+        turns: list[list[Segment]],
         again: list[tuple[int, int, int, Answer]],
     ) -> None:
         """Refuse a message, note what was answered before, and append the rest to what is to be drawn."""
@@ -228,11 +194,9 @@ class Gateway(MessageGateway):
             expected = segment.end
         else:
             expected = int(arrays.next[row])
-        if count == 0 or not 0 <= first <= self._limit[row] - count:
-            self.refuse("range" if count else "empty")
-            return
-        if first > expected + self.longest_jump:
-            self.refuse("jump")
+        misplaced = self._misplaced(row, message, expected)
+        if misplaced:
+            self.refuse(misplaced)
             return
         answer.end = first + count
         if first < expected:
@@ -245,32 +209,47 @@ class Gateway(MessageGateway):
         if self.missing == "refuse" and isnan(
             values.min()
         ):  # which is no number where one is none
-            if first > message.sequence:
-                answer.end = first
-            else:
-                answer.end = 0
+            answer.end = self._answered_before(message, first)
             self.refuse("value")
             return
-        anew = segment is None and bool(arrays.started[row] == NOT_STARTED)
         if segment is None or first - expected > self.longest_gap:
-            anew = anew or first - expected > self.longest_gap
-            if anew:
-                begin = first
-            else:
-                begin = expected
-            segment = _Segment(
-                row, begin, anew, 0 if segment is None else segment.turn + 1, begin
-            )
+            segment = self._begun(row, first, expected, segment)
             current[row] = segment
             if segment.turn == len(turns):
                 turns.append([])
             turns[segment.turn].append(segment)
-        if gap := first - segment.end:
-            segment.values.append(np.full(gap, np.nan))
-        segment.values.append(values)
-        length = gap + len(values)
-        segment.pieces.append((answer, segment.end - segment.first, length))
-        segment.end += length
+        segment.append(first, values, answer)
+
+    def _misplaced(self, row: int, message: Message, expected: int) -> str:
+        """Why the numbers of a message's readings cannot be those of a meter that is expected to go on there; or ""."""
+        count = len(message.values)
+        if count == 0:
+            return "empty"
+        if not 0 <= message.sequence <= self._limit[row] - count:
+            return "range"
+        if message.sequence > expected + self.longest_jump:
+            return "jump"
+        return ""
+
+    @staticmethod
+    def _answered_before(message: Message, first: int) -> int:
+        """Where the part of a message ends that was answered before, whose new part begins at `first`; 0 for none."""
+        if first > message.sequence:
+            return first
+        return 0
+
+    def _begun(
+        self, row: int, first: int, expected: int, before: Segment | None
+    ) -> Segment:
+        """A run of readings from `first` on, anew behind a long gap; a short one before it is filled."""
+        anew = first - expected > self.longest_gap
+        turn = 0
+        if before is not None:
+            turn = before.turn + 1
+        else:
+            anew = anew or bool(self.state.arrays.started[row] == NOT_STARTED)
+        begin = first if anew else expected
+        return Segment(row, begin, anew, turn, begin)
 
     def _repeat(self, row: int, first: int, count: int, answer: Answer) -> None:
         """Answer again what was answered before, to the bit; what is no longer kept, or never was answered, is late."""
@@ -293,9 +272,9 @@ class Gateway(MessageGateway):
         self.counters["repeated"] += int(kept.sum())
         self.counters["late"] += int((~kept).sum())
 
-    def _drawn(self, segments: list[_Segment]) -> list[DrawnFrame]:
+    def _drawn(self, segments: list[Segment]) -> list[DrawnFrame]:
         """Fresh outputs for segments of different meters, those of equal length together."""
-        groups: dict[tuple[int, bool], list[_Segment]] = {}
+        groups: dict[tuple[int, bool], list[Segment]] = {}
         for segment in segments:
             groups.setdefault(
                 (segment.end - segment.first, segment.restart), []
@@ -305,7 +284,7 @@ class Gateway(MessageGateway):
             for (count, restart), group in groups.items()
         ]
 
-    def _draw(self, segments: list[_Segment], count: int, restart: bool) -> DrawnFrame:
+    def _draw(self, segments: list[Segment], count: int, restart: bool) -> DrawnFrame:
         bank = self.state.bank
         state = self.state
         rows = np.array([segment.row for segment in segments])
@@ -340,7 +319,7 @@ class Gateway(MessageGateway):
         state.arrays.apply(drawn)
         return drawn
 
-    def _close_registers(self, segments: list[_Segment], steps: Integers) -> Registers:
+    def _close_registers(self, segments: list[Segment], steps: Integers) -> Registers:
         """Add readings to the open registers; those whose whole window has passed are released."""
         arrays = self.state.arrays
         closed = []

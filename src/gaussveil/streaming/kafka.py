@@ -18,7 +18,6 @@ from gaussveil.errors import (
     install,
 )
 from gaussveil.streaming.broker import PATIENCE, BrokerGateway
-from gaussveil.streaming.gateway import Message
 from gaussveil.streaming.messages import (
     LARGEST_PAYLOAD,
     decode,
@@ -28,6 +27,7 @@ from gaussveil.streaming.messages import (
 )
 from gaussveil.streaming.monitor import LOGGER
 from gaussveil.streaming.mqtt_client import CONNECT_SECONDS, Broker
+from gaussveil.streaming.readings import Message
 
 try:
     import confluent_kafka

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gaussveil.mechanisms.meter_stream.registers import Energy
-from gaussveil.streaming.gateway import Answer, Message
+from gaussveil.streaming.readings import Answer, Message
 from gaussveil.typing import Floats
 
 MARK = b"GVB1"

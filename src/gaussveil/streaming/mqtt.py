@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 
 from gaussveil.errors import SourceError
 from gaussveil.streaming.broker import PATIENCE, BrokerGateway
-from gaussveil.streaming.gateway import Answer, Message, MessageGateway
+from gaussveil.streaming.gateway import MessageGateway
 from gaussveil.streaming.messages import decode, encode_answer, is_batch
 from gaussveil.streaming.mqtt_client import Broker, MqttClient
 from gaussveil.streaming.mqtt_packets import Arrived
+from gaussveil.streaming.readings import Answer, Message
 
 GROUP = 512
 MOST_IN_FLIGHT = 1 << 14  # the protocol has 65535 numbers for them

@@ -307,11 +307,7 @@ class MqttClient:
                     break
                 start, length = size
             if start + length > end:
-                if length > LARGEST_PACKET:
-                    if kind & 0xF0 != PUBLISH:
-                        raise SourceError("the broker sent a packet that is too large.")
-                    if end - start < LARGEST_PACKET:
-                        break  # its topic may not be there yet
+                if length > LARGEST_PACKET and self._names_itself(kind, end - start):
                     arrived.append(
                         publication(data, kind, start, start + length, held=False)
                     )
@@ -330,6 +326,13 @@ class MqttClient:
         if confirmed:
             self.confirmed(confirmed)
         return arrived
+
+    @staticmethod
+    def _names_itself(kind: int, there: int) -> bool:
+        """Whether enough of a packet is there that is too large to be held, so that its topic is among it."""
+        if kind & 0xF0 != PUBLISH:
+            raise SourceError("the broker sent a packet that is too large.")
+        return there >= LARGEST_PACKET
 
     def _control(self, kind: int, body: bytes) -> list[int]:
         """Note what the broker says of this side's packets; the number of the one that it confirms, if it does."""

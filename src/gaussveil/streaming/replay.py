@@ -18,10 +18,11 @@ import numpy as np
 from gaussveil.errors import FormatError
 from gaussveil.mechanisms.meter_stream.design import StreamDesign
 from gaussveil.noise.keyed import KEY_BYTES, KeyedGenerator
-from gaussveil.streaming.gateway import LARGEST_SEQUENCE, Answer, Gateway, Message
+from gaussveil.streaming.gateway import LARGEST_SEQUENCE, Gateway
 from gaussveil.streaming.held_state import StreamMemory
 from gaussveil.streaming.messages import decode
 from gaussveil.streaming.meters import Meter
+from gaussveil.streaming.readings import Answer, Message
 
 MARK = b"GVS2"
 READING = struct.Struct("<qd")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from gaussveil.streaming.gateway import Answer
+    from gaussveil.streaming.readings import Answer
 
 COLUMNS = (
     "meter string, seq bigint, kw double, register string, samples bigint, kwh double"

@@ -61,6 +61,14 @@ class Stored:
     retired: dict[tuple[str, str], int] = field(default_factory=dict)
     log_bytes: int = 0
 
+    def ends(self) -> dict[tuple[str, str], int]:
+        """The number of the next reading of every meter that was ever here."""
+        next_readings = self.arrays.next
+        current = {
+            whose: int(next_readings[row]) for row, whose in enumerate(self.meters)
+        }
+        return {**self.retired, **current}
+
 
 class StreamState(StreamMemory):
     """The state in a folder. `open` reads the folder, or makes it. One process at a time holds it."""
@@ -207,17 +215,15 @@ class StreamState(StreamMemory):
         if moved:
             rows, sources = np.array(moved).T
             self.arrays.take(rows, stored.arrays, sources)
-        ends = {whose: int(stored.arrays.next[row]) for whose, row in places.items()}
-        ends = {**stored.retired, **ends}
+        ends = stored.ends()
         for row, whose in enumerate(now):
             begin = _begin_of(whose[0], begins, ends.get(whose, 0))
             if whose[0] in begins or (begin and whose not in places):
                 _forget(self.arrays, row, begin)
         self.identity = stored.identity
         self.generation = stored.generation
-        for whose in now:
-            ends.pop(whose, None)
-        self.retired = ends
+        here = set(now)
+        self.retired = {whose: end for whose, end in ends.items() if whose not in here}
         return now == stored.meters
 
     def _continue_log(self, length: int) -> None:

@@ -14,7 +14,7 @@ import select
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-from gaussveil.streaming.gateway import Answer, Message, MessageGateway
+from gaussveil.streaming.gateway import MessageGateway
 from gaussveil.streaming.messages import (
     LARGEST_TEXT,
     decode_line,
@@ -22,6 +22,7 @@ from gaussveil.streaming.messages import (
     fault,
 )
 from gaussveil.streaming.monitor import LOGGER
+from gaussveil.streaming.readings import Answer, Message
 
 GROUP_BYTES = 1 << 16
 TOLD = 20  # lines whose faults are told one by one; all are counted

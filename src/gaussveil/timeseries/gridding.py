@@ -101,21 +101,19 @@ def fill(
         return grid
     reported = missing & ~lost
     columns = np.arange(grid.shape[1])
-    run = columns - np.maximum.accumulate(np.where(missing, -1, columns), axis=1)
     if gaps == "refuse":
         bad = reported
+        remedy = "choose a rule with gaps (--gaps)"
     else:
-        bad = run > max_gap
+        last = np.maximum.accumulate(np.where(missing, -1, columns), axis=1)
+        bad = columns - last > max_gap
+        remedy = f"the run is longer than max_gap={max_gap}"
     if bad.any():
         home, column = np.argwhere(bad)[0]
         if power:
             where = f"column '{power}', household number {home}"
         else:
             where = f"column '{names[home]}'"
-        if gaps == "refuse":
-            remedy = "choose a rule with gaps (--gaps)"
-        else:
-            remedy = f"the run is longer than max_gap={max_gap}"
         raise SchemaError(
             f"{where}, time number {column}: reading missing ({int(reported.sum())} in all); {remedy}"
         )

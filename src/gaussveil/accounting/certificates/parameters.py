@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.certificates.certificate import Certificate
@@ -150,8 +150,14 @@ def _check_noise(certificate: Certificate, found: Basis) -> None:
         found.problems.append("the parameter 'noise_covariance' must be symmetric")
     elif charged <= 0 or not noise.covers(charged * (1 + _ROUNDING), granted=True):
         found.problems.append(_TOO_SMALL)
-    elif not noise.covers(charged) and not _kept(certificate, noise, charged):
+    elif not (noise.covers(charged) or _kept(certificate, noise, charged)):
         found.unproven.append(_OPEN)
+
+
+def _numbers_of_square(rows: list[object]) -> list[Any]:
+    """The numbers in rows that are as long as there are rows."""
+    square = [row for row in rows if isinstance(row, list) and len(row) == len(rows)]
+    return [value for row in square for value in row if _is_number(value)]
 
 
 @dataclass(frozen=True)
@@ -175,11 +181,7 @@ class _Noise:
         lattice = _LATTICE_VARIANCE * grid**2
         if not isinstance(rows, list):
             return cls([[_number(known, "noise_covariance")]], squared, lattice)
-        entries: list[object] = []
-        for row in rows:
-            if isinstance(row, list) and len(row) == len(rows):
-                entries += row
-        numbers = [value for value in entries if _is_number(value)]
+        numbers = _numbers_of_square(rows)
         if not rows or len(numbers) != len(rows) ** 2 or coordinates % len(rows):
             raise FormatError(
                 "the parameter 'noise_covariance' must be a number or a square matrix that fits 'shape'"

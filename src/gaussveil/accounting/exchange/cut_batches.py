@@ -106,22 +106,35 @@ def randomly_moved(
         return PoissonSubsampled(
             GaussianPair.mean_shift(over(amount, noise)), float(rate)
         )
-    possible = [(move, share) for move, share in moves if share]
-    if replace:  # by another record, which moves something
-        possible = [(move, share) for move, share in possible if move]
+    possible = _possible(moves, replace)
     rate = min(math.fsum(share for _, share in possible) + left, 1.0)
-    parts: list[tuple[float, PrivacyProfile]]
     if replace:
         parts = _replaced(noise, possible, rate)
     else:
-        shifts = tuple(over(move, noise) for move, _ in possible)
-        shares = tuple(share / (1.0 - left) for _, share in possible)
-        parts = [(1.0 - left, GaussianMixture(shifts, shares))]
+        parts = [(1.0 - left, _mixture(noise, possible, 1.0 - left))]
     if left > 0.0:
         parts.append((left / rate, ApproximatePoint(0.0, 1.0)))
     if len(parts) > 1:
         return PublicChoice(*zip(*parts))
     return parts[0][1]
+
+
+def _possible(
+    moves: list[tuple[float, float]], replace: bool
+) -> list[tuple[float, float]]:
+    """The amounts that occur; another record in the place of one moves something."""
+    occurring = [(move, share) for move, share in moves if share]
+    if replace:
+        return [(move, share) for move, share in occurring if move]
+    return occurring
+
+
+def _mixture(
+    noise: float, moves: list[tuple[float, float]], whole: float
+) -> PrivacyProfile:
+    """All amounts, whose chances are parts of the whole."""
+    shifts = tuple(over(move, noise) for move, _ in moves)
+    return GaussianMixture(shifts, tuple(share / whole for _, share in moves))
 
 
 def _replaced(

@@ -65,6 +65,10 @@ def mean_shift(
     )
 
 
+def _is_tight(value: arb) -> bool:
+    return bool(value > 0 and value.rad() <= TIGHT / 2 * value)
+
+
 class BallIntegral:
     """One evaluation at the working precision in force."""
 
@@ -96,25 +100,42 @@ class BallIntegral:
                 )
             )
         exact = all(spectrum.exact for spectrum, _ in self.spectra)
+        bound = self._bound_alone(c, level, width, exact)
+        if bound is not None:
+            return bound
+        if exact and (scaled := self._trapezoid(c, width, float(level))) is not None:
+            return from_scaled(scaled, level), True
+        return self._along_paths(c, opening, width, level)
+
+    def _bound_alone(
+        self, c: arb, level: arb, width: float, exact: bool
+    ) -> tuple[Enclosure, bool] | None:
+        """Chernoff's bound where it is so small that it suffices, or where there is nothing to integrate; else None."""
         if exact:
             deep = NEGLIGIBLE_LOG_DELTA
         else:
             deep = NEGLIGIBLE_OF_MATRICES
-        if not (float(level) > deep / 2 and 0.0 < width < math.inf):
-            best = from_log(self._chernoff(c))
-            if best.log_upper < deep or not (
-                level.is_finite() and 0.0 < width < math.inf
-            ):
-                return best, best.log_upper < deep
+        usable = 0.0 < width < math.inf
+        if float(level) > deep / 2 and usable:
+            return None
+        best = from_log(self._chernoff(c))
+        if best.log_upper < deep:
+            return best, True
+        if level.is_finite() and usable:
+            return None
+        return best, False
+
+    def _along_paths(
+        self, c: arb, opening: NDArray[np.float64], width: float, level: arb
+    ) -> tuple[Enclosure, bool]:
+        """What the integrals along all paths have in common, until one is tight."""
         best = UNKNOWN
-        if exact and (scaled := self._trapezoid(c, width, float(level))) is not None:
-            return from_scaled(scaled, level), True
         for path in self._paths(c, opening, width, float(level)):
             scaled = self._integral(path, c, width, level)
             if scaled is None:
                 continue
             best = intersection(best, from_scaled(scaled, level))
-            if scaled > 0 and scaled.rad() <= TIGHT / 2 * scaled:
+            if _is_tight(scaled):
                 return best, True
         return intersection(best, from_log(self._chernoff(c))), False
 
@@ -182,20 +203,21 @@ class BallIntegral:
             self._exponent(whole, acb(c)).real + c * c.log() - (1 + c) * (1 + c).log()
         )
 
+    def _as_sharp_as_doubles(self) -> bool:
+        """Whether a rule that is chosen in doubles suits the terms: not too many, and hardly any rounding in them."""
+        terms = [term for spectrum, _ in self.spectra for term in spectrum.terms]
+        return 0 < len(terms) < LONG and all(
+            float(ball.rad()) <= 2.0**-60 * abs(float(ball))
+            for gap, _, energy in terms
+            for ball in (gap, energy)
+        )
+
     @np.errstate(all="ignore")
     def _trapezoid(self, c: arb, width: float, level: float) -> arb | None:
         """Ball for delta e^-level along a hyperbola that kernel.c chooses; None where it is not tight."""
         steer = self.steering
         native = compiled_contour(steer.gap, 1)
-        terms = [term for spectrum, _ in self.spectra for term in spectrum.terms]
-        sharp = all(
-            float(one.rad()) <= 2.0**-60 * abs(float(one))
-            for gap, _, energy in terms
-            for one in (gap, energy)
-        )
-        if native is None or not (
-            sharp and 0 < len(terms) < LONG and steer.room == math.inf
-        ):
+        if native is None or steer.room != math.inf or not self._as_sharp_as_doubles():
             return None
         slope = (
             -0.5 * steer.log_ratio - self.epsilon,
@@ -223,10 +245,12 @@ class BallIntegral:
                 balls, turns, cumulant.values(places, balls)
             )
         ]
-        value = (
+        value: arb = (
             (sum(heights, arb(0)) - heights[0] / 2) * rho * step + arb(0, error)
         ) / arb.pi()
-        return value if value > 0 and value.rad() <= TIGHT / 2 * value else None
+        if _is_tight(value):
+            return value
+        return None
 
     def _paths(
         self, c: arb, opening: NDArray[np.float64], width: float, level: float

@@ -226,10 +226,7 @@ def clustered(
     """The terms in groups that are small as seen from the points of a path; nothing rigorous depends on those."""
     groups: list[Bundle | Cluster] = []
     left: list[int] = []
-    if len(gaps):
-        waiting = [np.argsort(gaps)]
-    else:
-        waiting = []
+    waiting = [np.argsort(gaps)] * bool(len(gaps))
     while waiting:
         rows = waiting.pop()
         low = float(gaps[rows[0]])
@@ -251,12 +248,15 @@ def clustered(
         else:
             middle = int(np.searchsorted(gaps[rows], (low + high) / 2, side="right"))
             waiting += [rows[:middle], rows[middle:]]
-    alone = {
-        row: not bool(terms[row].multiplicity == 1) for row in left
-    }  # a ball may be neither
-    once = [terms[row] for row in left if not alone[row]]
-    groups += [Bundle([terms[row]]) for row in left if alone[row]]
-    return groups + [
+    return groups + _bundled([terms[row] for row in left])
+
+
+def _bundled(terms: Sequence[Term]) -> list[Bundle | Cluster]:
+    """Terms that make no cluster: each that occurs more than once by itself, the others several together."""
+    once = [term for term in terms if term.multiplicity == 1]  # surely
+    others = [term for term in terms if not bool(term.multiplicity == 1)]
+    bundles: list[Bundle | Cluster] = [Bundle([term]) for term in others]
+    return bundles + [
         Bundle(once[start : start + TOGETHER])
         for start in range(0, len(once), TOGETHER)
     ]

@@ -9,6 +9,7 @@ rounded outwards, gap by gap. All holds for every hockey-stick divergence and bo
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from flint import arb
@@ -31,49 +32,88 @@ class Dominating(NamedTuple):
     total_variation: float
 
 
+@dataclass
+class _LeftOut:
+    """What terms in doubles leave out of the exact ones, in balls."""
+
+    stray: arb
+    """Squares of the gaps that became 0."""
+    drift: arb
+    """Energies that became 0."""
+    narrowest: arb
+    """The smallest ratio of variances."""
+
+    def kept_energy(self, energy: arb, squared: arb) -> arb:
+        """An energy, or 0 where it is faint."""
+        if squared.contains(0) or energy < FAINTEST_GAP**2:
+            self.drift = self.drift + energy
+            return arb(0)
+        return energy
+
+    def kept_gap(self, gap: arb) -> tuple[float, arb, arb] | None:
+        """A gap rounded outwards, or 0 where it is faint; its ratio, and by how much its energy grows with it.
+
+        None where that does not fit into doubles.
+        """
+        self.narrowest = self.narrowest.min((1 - gap).lower())
+        if gap.abs_upper() < FAINTEST_GAP or gap.contains(0):
+            self.stray = self.stray + gap.abs_upper() * gap.abs_upper()
+            return 0.0, arb(1), arb(1)
+        rounded, ratio, growth = _outward_gap(gap)
+        if ratio > 0 and math.isfinite(rounded):
+            return rounded, ratio, growth
+        return None
+
+    def total_variation(self, spectrum: BallSpectrum) -> float | None:
+        """|TV| <= |F| / 2 for covariances D and D^1/2 (I + F) D^1/2 with |F| <= 1/2, |D^-1/2 (b - b')| / 2 for means.
+
+        None where |F| may be larger.
+        """
+        residuals = spectrum.residual_gap + spectrum.residual_gram + self.stray.sqrt()
+        share = residuals / self.narrowest
+        total = outward((share + (self.drift / self.narrowest).sqrt()) / 2, up=True)
+        if share < 0.5 and math.isfinite(total):
+            return total
+        return None
+
+
 def dominating_terms(spectrum: BallSpectrum) -> Dominating | None:
     """The terms, from a spectrum of matrices at the working precision in force; None where that does not suffice."""
     gaps = []
     logs = []
     energies = []
-    stray = arb(0)
-    drift = arb(0)
-    narrowest = arb(1)
-    same = spectrum.residual_gap.is_zero() and all(
-        term.gap.is_zero() for term in spectrum.terms
-    )
+    left_out = _LeftOut(stray=arb(0), drift=arb(0), narrowest=arb(1))
+    same = _has_one_covariance(spectrum)
     grown = _grown(spectrum)
     for gap, _, squared in grown or spectrum.terms:
-        if not same:
-            energy = squared.upper()
-        else:
-            energy = (squared / (1 - spectrum.residual_gram)).upper()
-        narrowest = narrowest.min((1 - gap).lower())
-        if not grown and (squared.contains(0) or energy < FAINTEST_GAP**2):
-            drift = drift + energy
-            energy = arb(0)
-        if gap.abs_upper() < FAINTEST_GAP or gap.contains(0):
-            stray = stray + gap.abs_upper() * gap.abs_upper()
-            rounded = 0.0
-            ratio = arb(1)
-            growth = arb(1)
-        else:
-            rounded, ratio, growth = _outward_gap(gap)
-        if not (ratio > 0 and math.isfinite(rounded)):
+        energy = squared
+        if same:
+            energy = squared / (1 - spectrum.residual_gram)
+        energy = energy.upper()
+        if not grown:
+            energy = left_out.kept_energy(energy, squared)
+        kept = left_out.kept_gap(gap)
+        if kept is None:
             return None
+        rounded, ratio, growth = kept
         gaps.append(rounded)
         logs.append(float(ratio.log()))
         energies.append(outward(energy * growth, up=True))
-    if grown or (same and drift.is_zero()):
+    if grown or (same and left_out.drift.is_zero()):
         return Dominating(
             gaps, logs, energies, 0.0
         )  # or a mean shift, whose length in M2 is bounded above
-    # |TV| <= |F| / 2 for covariances D and D^1/2 (I + F) D^1/2 with |F| <= 1/2, and <= |D^-1/2 (b - b')| / 2 for means.
-    share = (spectrum.residual_gap + spectrum.residual_gram + stray.sqrt()) / narrowest
-    total = outward((share + (drift / narrowest).sqrt()) / 2, up=True)
-    if share < 0.5 and math.isfinite(total):
-        return Dominating(gaps, logs, energies, total)
-    return None
+    total = left_out.total_variation(spectrum)
+    if total is None:
+        return None
+    return Dominating(gaps, logs, energies, total)
+
+
+def _has_one_covariance(spectrum: BallSpectrum) -> bool:
+    """Whether means alone differ."""
+    return spectrum.residual_gap.is_zero() and all(
+        term.gap.is_zero() for term in spectrum.terms
+    )
 
 
 def _outward_gap(gap: arb) -> tuple[float, arb, arb]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from threading import Lock
 from typing import Any
 
@@ -224,18 +224,7 @@ def dominate(
     with _PRECISION_LOCK, ctx.workprec(bits):
         doubles = [origin.at(place)[0] for origin in origins for place in places]
         pairs = tuple(entry for entry in doubles if isinstance(entry, MatrixDoubles))
-        if together:
-            spectra = matrix_spectra(pairs, bits) or ()
-        else:
-            spectra = ()
-        made = (
-            map(dominating_terms, spectra)
-            if together
-            else (_dominating(pair, bits) for pair in pairs)
-        )
-        dominating = [terms for terms in made if terms is not None]
-    if len(dominating) < len(pairs):
-        raise NumericalError(NEARLY_SINGULAR)
+        dominating = _all_dominating(pairs, bits, together)
     for first in range(0, len(dominating), len(places)):
         own = dominating[first : first + len(places)]
         columns = [
@@ -243,6 +232,21 @@ def dominate(
             for i in range(3)
         ]
         yield columns, max(entry.total_variation for entry in own)
+
+
+def _all_dominating(
+    pairs: tuple[MatrixDoubles, ...], bits: int, together: bool
+) -> list[Dominating]:
+    """The terms of each pair, in their order; refused where one is not bounded."""
+    made: Iterable[Dominating | None]
+    if together:
+        made = map(dominating_terms, matrix_spectra(pairs, bits) or ())
+    else:
+        made = (_dominating(pair, bits) for pair in pairs)
+    dominating = [terms for terms in made if terms is not None]
+    if len(dominating) < len(pairs):
+        raise NumericalError(NEARLY_SINGULAR)
+    return dominating
 
 
 def sharper(
@@ -255,17 +259,28 @@ def sharper(
     columns_of: dict[Doubles, list[list[float]]] = {}
     with _PRECISION_LOCK:
         for bits in SHARPER_BITS:
-            left = tuple(
-                pair_ for pair_ in dict.fromkeys(pairs) if pair_ not in columns_of
+            left = set(pairs) - columns_of.keys()
+            columns_of |= _sharp_columns(
+                tuple(pair for pair in dict.fromkeys(pairs) if pair in left), bits
             )
-            with ctx.workprec(bits):
-                spectra = matrix_spectra(left, bits) if left else None
-                for pair, spectrum in zip(left, spectra or ()):
-                    if spectrum.stray < ENOUGH:
-                        columns_of[pair] = spectrum.in_doubles()
     if len(columns_of) < len(set(pairs)):
         raise NumericalError(NEARLY_SINGULAR)
     return [np.array(column) for column in zip(*(columns_of[pair] for pair in pairs))]
+
+
+def _sharp_columns(
+    pairs: tuple[Doubles, ...], bits: int
+) -> dict[Doubles, list[list[float]]]:
+    """Columns in doubles of the pairs whose residuals are small enough at this precision."""
+    if not pairs:
+        return {}
+    with ctx.workprec(bits):
+        spectra = matrix_spectra(pairs, bits) or ()
+        return {
+            pair: spectrum.in_doubles()
+            for pair, spectrum in zip(pairs, spectra)
+            if spectrum.stray < ENOUGH
+        }
 
 
 def _dominating(pair: MatrixDoubles, bits: int) -> Dominating | None:

@@ -25,14 +25,12 @@ LIMIT_UP = 1 + 2.0**-50  # raises the end of K's domain above its roundings
 @np.errstate(all="ignore")
 def upper_end(sources: Sequence[ExactSource], epsilon: float) -> float:
     """At least delta(epsilon) of the composition of exact terms, by less than one part in 1e10; infinite if unknown."""
-    columns = []
-    for source in sources:
-        terms = _terms_of(source)
-        if terms is None:
-            return math.inf
-        columns.append(terms)
+    columns = [_terms_of(source) for source in sources]
+    exact = [terms for terms in columns if terms is not None]
+    if len(exact) < len(columns):
+        return math.inf
     gap, number, energy, logs = (
-        np.concatenate(column, axis=-1) for column in zip(*columns)
+        np.concatenate(column, axis=-1) for column in zip(*exact)
     )
     native = compiled_contour(gap, 1)
     curved = gap != 0
@@ -54,12 +52,18 @@ def upper_end(sources: Sequence[ExactSource], epsilon: float) -> float:
     *_, error, total, rounding, level, _ = native.hyperbola(
         (gap[curved], number[curved], energy[curved]), *rule
     )
-    loose = error / math.pi + rounding
+    if not epsilon >= 0.0:
+        return math.inf
+    return _scaled_end(total, error / math.pi + rounding, level)
+
+
+def _scaled_end(total: float, loose: float, level: float) -> float:
+    """The upper end of (total +- loose) e^level; infinite where what is loose is too much."""
     if level > VANISHING:
         allowed = TIGHT
     else:
         allowed = 1.0
-    if not (loose <= allowed * total and epsilon >= 0.0 and level < 700.0):
+    if not (loose <= allowed * total and level < 700.0):
         return math.inf
     return float(
         min(max((total + loose) * math.exp(level) * (1 + 2.0**-48), math.ulp(0.0)), 1.0)
