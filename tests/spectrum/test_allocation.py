@@ -9,6 +9,7 @@ from scipy.stats import norm
 
 from gaussveil.spectrum import GaussianPair
 from gaussveil.spectrum.subsampled.allocation import RandomAllocation
+from gaussveil.spectrum.subsampled.allocation_below import sum_laws
 
 
 def two_steps(sigma, ratio, exchanged):
@@ -128,3 +129,46 @@ def test_little_noise_and_large_epsilons_have_deltas():
     """A logarithm of nothing, and a step's delta below all doubles, which is not 0."""
     assert RandomAllocation(0.05, 2).delta(0.0) == pytest.approx(1.0, abs=1e-20)
     assert 0.0 < float(RandomAllocation(1.0, 2).delta(80.0)) < 1e-250
+
+
+@pytest.mark.parametrize("sigma", [0.7, 2.0])
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_both_ends_of_two_steps_are_near(sigma: float, exchanged: bool) -> None:
+    law = RandomAllocation(sigma, 2, 1, exchanged)
+    for epsilon in (0.1, 0.6):
+        truth = two_steps(sigma, np.exp(-epsilon if exchanged else epsilon), exchanged)
+        assert truth * (1 - 1e-4) <= law.lower(epsilon) <= truth * (1 + 1e-10)
+        assert truth * (1 - 1e-10) <= float(law.delta(epsilon)) <= truth * (1 + 1e-5)
+
+
+@pytest.mark.parametrize(("steps", "epsilon"), [(1000, 0.139), (100_000, 0.005)])
+def test_both_ends_of_many_steps_are_near(steps: int, epsilon: float) -> None:
+    for law in (RandomAllocation(1.0, steps), RandomAllocation(1.0, steps, 1, True)):
+        upper = float(law.delta(epsilon))
+        assert (1 - 0.05) * upper <= law.lower(epsilon) <= upper
+
+
+def test_epsilons_of_many_steps_are_private_and_no_larger_than_they_must() -> None:
+    for steps, exchanged in ((100, False), (100, True), (20_000, False)):
+        law = RandomAllocation(1.0, steps, 1, exchanged)
+        epsilon = float(law.epsilon(1e-5))
+        assert float(law.delta(epsilon)) <= 1e-5
+        assert law.lower(0.98 * epsilon) > 1e-5
+    assert float(RandomAllocation(1.0, 10).epsilon(1.0)) == 0.0
+
+
+def test_several_takes_of_many_steps_have_both_ends() -> None:
+    law = RandomAllocation(3.0, 1000, 10)
+    upper = float(law.delta(0.37))
+    assert 0.99 * upper <= law.lower(0.37) <= upper
+    some = RandomAllocation(1.2, 3, 2)  # blocks of one step: both are known
+    assert float(some.delta(1.0)) == pytest.approx(float(GaussianPair.mean_shift(2**0.5 / 1.2).delta(1.0)), rel=1e-12)
+
+
+def test_a_sum_of_all_steps_is_the_ratio_of_products() -> None:
+    """In all of its steps, the log ratios add up: the lower end is that of the mean shift."""
+    for epsilon in (0.2, 1.5):
+        truth = float(GaussianPair.mean_shift(1.0).delta(epsilon))
+        laws = sum_laws(2.0, 4, 4, 1)
+        assert truth * (1 - 1e-5) <= laws.lower(epsilon, backward=False) <= truth
+        assert truth * (1 - 1e-5) <= laws.lower(epsilon, backward=True) <= truth

@@ -13,7 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike
 
+from gaussveil.spectrum.arguments import probability_array
 from gaussveil.spectrum.constants import ULP
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
@@ -27,15 +29,21 @@ from gaussveil.spectrum.gaussian_facts import FAINTER
 from gaussveil.spectrum.named_profile import PrivacyProfile, integer, number, store
 from gaussveil.spectrum.pair import GaussianPair
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
+from gaussveil.spectrum.roots import Trial, private_end
+from gaussveil.spectrum.subsampled.allocation_below import sum_laws
 from gaussveil.typing import Floats
 
 # of the grid, and of the one on which windows and orders are chosen
-MASS_CELLS = 2**15
+MASS_CELLS = 2**17
+FEWER_CELLS = 2**15  # where many epsilons are asked for
 MASS_SKETCH_CELLS = 2048
 # deviations beyond which outputs are charged to delta; width of epsilons that share a grid
 CHARGED_BEYOND = 14.5
 SPREAD = 1.0
+PLANNED = 0.0625  # width of epsilons that share a plan
 MASS_ROUNDING = 1e-12  # of a mass
+SAME = 1e-6  # of an epsilon
+SURE_DIGITS = 150.0  # e-foldings of what is next to sure
 LITTLE = 0.3  # noise multiplier below which losses are too large for a grid, and random steps hide little
 
 
@@ -88,7 +96,7 @@ class RandomAllocation(PrivacyProfile):
         return replace(self, noise_multiplier=min(self.noise_multiplier / FAINTER, 1e3))
 
     def lower(self, epsilon: float, count: int = 1) -> float:
-        """A lower end of delta of `count` passes: of tests of the sum of all outputs, or of the largest of them."""
+        """A lower end of delta of `count` passes: of tests of sums over all outputs, or of the largest of them."""
         sigma = self.noise_multiplier
         steps = self.steps * count
         takes = self.takes * count
@@ -108,7 +116,34 @@ class RandomAllocation(PrivacyProfile):
         summed = (
             GaussianPair.mean_shift(shift * (1.0 - 4.0 * ULP)).enclose(epsilon).lower
         )
-        return max(float(largest), float(np.max(summed)))
+        tested = sum_laws(sigma, self.steps, self.takes, count)
+        return max(
+            float(largest),
+            float(np.max(summed)),
+            tested.lower(epsilon, backward=self.backward),
+        )
+
+    def epsilon(self, delta: ArrayLike) -> Any:
+        """Smallest epsilon with `delta(epsilon) <= delta`, from the private side."""
+        if self.takes > 1 or np.ndim(delta):
+            return super().epsilon(delta)
+        goal = float(probability_array("delta", delta, np.zeros(())))
+        if not goal > self.infinity:
+            return super().epsilon(delta)
+        tests = sum_laws(self.noise_multiplier, self.steps, 1, 1)
+
+        def below(epsilon: float) -> Trial:
+            return Trial(tests.lower(epsilon, backward=self.backward) - goal)
+
+        def above(epsilon: float) -> Trial:
+            return Trial(math.log(float(self.delta(epsilon)) / goal))
+
+        limit = float(
+            GaussianPair.mean_shift(1.0 / self.noise_multiplier).epsilon(goal)
+        )
+        guess = private_end(below, 0.1 * limit, 0.0, limit, rtol=1e-6)
+        guess = private_end(above, guess, 0.0, math.inf, rtol=SAME)
+        return np.float64(guess)
 
     def _divergence(self, epsilon: Floats) -> Any:
         if self.takes > 1:
@@ -116,12 +151,13 @@ class RandomAllocation(PrivacyProfile):
             return (curve.reversed() if self.backward else curve).delta(epsilon)
         levels = np.ravel(epsilon) * (1.0 - 4.0 * ULP)
         order = np.argsort(np.ravel(epsilon))
+        cells = MASS_CELLS if levels.size == 1 else FEWER_CELLS
         upper = np.ones(levels.size)
         while order.size:
             near = int(
                 np.searchsorted(levels[order], levels[order[0]] + SPREAD, side="right")
             )
-            upper[order[:near]] = _upper(self, levels[order[:near]])
+            upper[order[:near]] = _upper(self, levels[order[:near]], cells)
             order = order[near:]
         shift_delta = GaussianPair.mean_shift(
             1.0 / self.noise_multiplier * (1.0 + 8.0 * ULP)
@@ -135,7 +171,8 @@ class RandomAllocation(PrivacyProfile):
 @lru_cache(maxsize=16)
 def _blocks(law: RandomAllocation) -> PrivacyCurve:
     """One allocation in each of `takes` blocks of steps; with little noise as if steps were known, which is more."""
-    if law.noise_multiplier < LITTLE:
+    known = law.noise_multiplier < LITTLE or law.steps // law.takes == 1
+    if known:  # so are the steps, or next to all they hide
         return GaussianPair.mean_shift(
             math.sqrt(law.takes) / law.noise_multiplier * (1.0 + 8.0 * ULP)
         )
@@ -144,7 +181,23 @@ def _blocks(law: RandomAllocation) -> PrivacyCurve:
     )
 
 
-def _upper(law: RandomAllocation, epsilon: Floats) -> Floats:
+def _rounded(epsilon: float, law: RandomAllocation) -> float:
+    """An epsilon near by whose threshold of R is no smaller: neighbours share what is planned."""
+    if law.backward:
+        return math.floor(epsilon / PLANNED) * PLANNED
+    return math.ceil(epsilon / PLANNED) * PLANNED
+
+
+@lru_cache(maxsize=64)
+def _plan(
+    sigma: float, steps: int, low: float, high: float, sign: float
+) -> ConvolutionPlan:
+    """Windows and orders, from a sketch."""
+    sketch = _chords(sigma, low, high, (high - low) / MASS_SKETCH_CELLS, sign)
+    return ConvolutionPlan.of([(sketch, steps)], 1e-60)
+
+
+def _upper(law: RandomAllocation, epsilon: Floats, cells: int) -> Floats:
     """Upper ends of delta at increasing epsilons not far apart."""
     steps = law.steps
     sigma = law.noise_multiplier
@@ -154,17 +207,19 @@ def _upper(law: RandomAllocation, epsilon: Floats) -> Floats:
         sign = 1.0
     threshold = np.exp(np.clip(sign * epsilon, -690.0, 690.0))  # of R
     far = min(CHARGED_BEYOND / sigma + 0.5 / sigma**2, 690.0)
-    high = min(
-        max(2.0 * steps * float(threshold.max()), 4.0 * math.exp(-far)), math.exp(far)
+    top = math.exp(
+        min(sign * _rounded(float(epsilon[0 if law.backward else -1]), law), 690.0)
     )
+    # a single w so large makes the sum exceed all thresholds, whatever the others are, or next to surely
+    decides = steps * top
+    spread = math.sqrt(2.0 * SURE_DIGITS * steps) * math.exp(min(0.5 / sigma**2, 600.0))
+    enough = max(min(2.0 * decides, decides - steps + spread), 4.0)
+    high = min(max(enough, 4.0 * math.exp(-far)), math.exp(far))
     if math.exp(-far) > 1e-3 * high:
         low = math.exp(-far)
     else:
         low = 0.0
-    plan = ConvolutionPlan.of(
-        [(_chords(sigma, low, high, (high - low) / MASS_SKETCH_CELLS, sign), steps)],
-        1e-60,
-    )
+    plan = _plan(sigma, steps, low, high, sign)
     place = sign * steps * threshold
     nearest = float(place.min())
     best = np.full(place.size, np.inf)
@@ -175,7 +230,7 @@ def _upper(law: RandomAllocation, epsilon: Floats) -> Floats:
         sigma,
         low,
         high,
-        interval := max(plan.top - bottom, high - low) / MASS_CELLS,
+        interval := max(plan.top - bottom, high - low) / cells,
         sign,
     )
     first = math.floor(bottom / interval) - 1
@@ -279,24 +334,28 @@ def _chords(
 
 
 def _cut_off(law: RandomAllocation, masses: LossMasses, threshold: Floats) -> Floats:
-    """What outputs beyond the grid give."""
+    """What outputs beyond the grid give: X(B) - a Y(B), B that one is above it, and a Y(B) where R is below a then.
+
+    That is not, or so rare that the other w are far below their mean: they are not negative, which bounds it.
+    """
+    steps = law.steps
+    sigma = law.noise_multiplier
     ends = np.abs([masses.first, masses.last]) * masses.interval
     low, high = (
-        (sigma := law.noise_multiplier) * math.log(max(end, 1e-300)) + 0.5 / sigma
-        for end in sorted(ends)
+        sigma * math.log(max(end, 1e-300)) + 0.5 / sigma for end in sorted(ends)
     )
-    # where R exceeds it
     plain = float(scipy.special.ndtr(-high))
-    surely = ends.max() >= law.steps * threshold
+    place = steps * threshold
+    gap = np.maximum((steps - 1) * (1.0 - 1e-12) - place + ends.max(), 0.0)
+    square = 2.0 * steps * math.exp(min(sigma**-2, 600.0)) * (1.0 + 1e-12)
+    below = np.where(ends.max() >= place, 0.0, np.exp(-gap * gap / square))
     if law.backward:
-        return (
-            law.steps
-            * (float(scipy.special.ndtr(low)) + np.where(surely, 0.0, plain))
-            * (1.0 + MASS_ROUNDING)
-        )
+        under = float(scipy.special.ndtr(low))
+        return steps * (under + below * plain) * (1.0 + MASS_ROUNDING)
     moved = float(scipy.special.log_ndtr(high - 1.0 / sigma))
-    without = -math.expm1(law.steps * math.log1p(-plain)) * (1.0 - MASS_ROUNDING)
-    with_record = -math.expm1(moved + (law.steps - 1) * math.log1p(-plain)) * (
-        1.0 + MASS_ROUNDING
-    )
-    return with_record - np.where(surely, threshold * without, 0.0)
+    without = -math.expm1(steps * math.log1p(-plain)) * (1.0 - MASS_ROUNDING)
+    with_record = -math.expm1(moved + (steps - 1) * math.log1p(-plain))
+    with_record *= 1.0 + MASS_ROUNDING
+    missed = below * np.minimum(steps * plain * (1.0 + MASS_ROUNDING), 1.0)
+    inside = with_record - threshold * (without - missed)
+    return np.asarray(np.minimum(inside, with_record))
