@@ -22,7 +22,7 @@ COVERED = 1000 if os.environ.get("FULL") else 200
 BLOCK = 25  # draws of one law, in one process
 DOUBTED = 0.05  # of all intervals: if fewer are trusted there is nothing to judge
 ROWS, VARIANCES, KEPT = 8_000, np.array([2.0, 1.0, 0.5, 0.25, 0.1]), 2
-LAWS = ("normal", "uniform", "Student's t of 20", "Student's t of 5")
+LAWS = ("normal", "uniform", "Student's t of 20", "Student's t of 8", "Student's t of 5")
 Row = dict[str, Any]
 Counts = list[tuple[int, int]]
 

@@ -457,6 +457,17 @@ def test_trusted_variances_are_covered_and_others_are_marked(epsilon: float, ful
     assert np.mean(tails) < 0.02
 
 
+def test_where_a_fifth_of_all_weight_is_taken_nobody_knows_the_tails() -> None:
+    """Little budget makes radii short: every eleventh variance was trusted, of which three in a hundred were held."""
+    settings: dict[str, Any] = {"epsilon": 0.1, "delta": 1e-6, "bounds": (-6.0, 6.0), "n_components": 2}
+    scales = np.sqrt(np.array([2.0, 1.0, 0.5, 0.25, 0.1]) * 0.6)
+    trusted = []
+    for seed in range(30):
+        rows = np.random.default_rng([seed, 9]).standard_t(5, size=(8_000, 5)) * scales
+        trusted.append(PrivatePCA(**settings, generator=SeededGenerator(seed)).fit(rows).trusted_)
+    assert np.mean(trusted) < 0.03
+
+
 def test_tails_within_a_wide_radius_are_not_taken_for_known() -> None:
     rows = np.random.default_rng(8).standard_t(5, size=(20_000, 4)) * [2.0, 1.0, 0.5, 0.3]
     wide = PrivatePCA(epsilon=10, bounds=(-50.0, 50.0), row_norm=2.0, generator=SeededGenerator(1)).fit(rows)

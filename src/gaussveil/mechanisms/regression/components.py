@@ -45,6 +45,9 @@ UNLIKE = 3.0  # the same between how far their lengths vary
 HARDLY_ANY = (
     0.002  # of all weight is lost where units are bounded, as far as can be told
 )
+SHORTENED = (
+    0.05  # of all weight: where more is taken no length tells how long tails are
+)
 HIDDEN = 0.3  # of products of two columns, where noise explains most of them: directions are drawn towards the columns
 TURNED = 0.1  # squared sine by which a component may be turned before its variance is not to be trusted
 
@@ -58,8 +61,8 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
 
     Attributes: `location_`, `covariance_` (positive semidefinite; what weighted rows lack is made up for as of a
     normal law), `interval_` (95 %, d x d x 2: sampling, as of a normal law, and privacy noise), `count_`, `moments_`,
-    `normal_` (whether as many rows were weighted down as of a normal law, the radius being near enough to tell: else
-    what they lack is not known).
+    `normal_` (whether as many rows were weighted down as of a normal law, few enough of them, the radius being near
+    enough to tell: else what they lack is not known).
 
     Args:
         epsilon, delta, bounds, row_norm, unit, rows_per_unit: as in `PrivateLinearRegression`.
@@ -120,9 +123,10 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
             (self.covariance_ - reach, self.covariance_ + reach), axis=-1
         )
         total = max(float(np.sum(values)), 1e-300)
-        self.normal_ = as_normal and total * FAR > 1
+        taken = 1 - min(moments.weight, weight)
+        self.normal_ = as_normal and total * FAR > 1 and taken < SHORTENED
         # shares of each variance: what weights took beyond a normal law's, the doubt about it, all they may have taken
-        most = 2 * (1 - min(moments.weight, weight) + ODD * doubt)
+        most = 2 * (taken + ODD * doubt)
         self._taken = tuple(
             TAILS * each / total for each in (weight - moments.weight, doubt, most)
         )
