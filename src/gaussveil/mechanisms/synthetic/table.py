@@ -118,6 +118,7 @@ class SyntheticTable(Mechanism):
         )
         release = self._publish(plan, draws.model, records.source)
         self._unit = records.source.view.unit
+        self._series = records.series
         self.model_ = replace(release.value, certificate=release.certificate)
         self._library = library_of(data)
         return Release(self.model_, release.certificate)
@@ -164,7 +165,13 @@ class SyntheticTable(Mechanism):
         errors = replayed_errors(self.model_, self._remade, replays, len(rows), seed)
         columns = self.model_.columns
         return self._framed(
-            banded(statements(rows, columns), errors, quality.least_share, columns)
+            banded(
+                statements(rows, columns),
+                errors,
+                quality.least_share,
+                columns,
+                self._series,
+            )
         )
 
     def _remade(self, rows: pa.Table, generator: SeededGenerator) -> SyntheticModel:

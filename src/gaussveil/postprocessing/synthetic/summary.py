@@ -18,6 +18,7 @@ COVERAGE = 0.95
 MODEL_CORRELATION = (
     0.03  # by which normal scores may miss a correlation whatever the noise
 )
+FAR_CORRELATION = 0.1  # the same, of columns of a series that are no neighbours: values are not looked at
 WIDEST = 0.15  # half-width from which a share or a correlation is not trusted
 WIDEST_SPREAD = 0.25  # half-width from which a mean or a quantile is not trusted, in the column's spread
 
@@ -90,6 +91,7 @@ def banded(
     errors: Sequence[Mapping[Told, float]],
     least_share: float,
     columns: Sequence[Column],
+    series: Sequence[Sequence[str]] = (),
 ) -> pa.Table:
     """Statements with their intervals, from the errors of the same statements in replays of the release.
 
@@ -101,7 +103,12 @@ def banded(
         (
             told,
             value,
-            _reach(told, [one[told] for one in errors if told in one], least_share),
+            _reach(
+                told,
+                [one[told] for one in errors if told in one],
+                least_share,
+                _model_error(told, series),
+            ),
         )
         for told, value in said.items()
     ]
@@ -122,13 +129,25 @@ def banded(
     )
 
 
-def _reach(told: Told, errors: Sequence[float], least_share: float) -> float:
+def _model_error(told: Told, series: Sequence[Sequence[str]]) -> float:
+    """By how much scores may miss a statement whatever the noise, which no replay shows."""
+    if told.statistic != "correlation":
+        return 0.0
+    for names in series:
+        if told.column in names and told.other in names:
+            places = [list(names).index(one) for one in (told.column, told.other)]
+            if abs(places[0] - places[1]) > 1:
+                return FAR_CORRELATION
+    return MODEL_CORRELATION
+
+
+def _reach(
+    told: Told, errors: Sequence[float], least_share: float, model_error: float
+) -> float:
     """Half-width of an interval: errors of replays by Student's law; they are centred on zero, so bias counts too."""
     if not errors:
         return math.inf
-    square = float(np.mean(np.square(errors)))
-    if told.statistic == "correlation":
-        square += MODEL_CORRELATION**2
+    square = float(np.mean(np.square(errors))) + model_error**2
     reach = float(student.ppf((1 + COVERAGE) / 2, len(errors))) * math.sqrt(square)
     if told.statistic == "missing":
         return max(reach, least_share)
