@@ -60,9 +60,7 @@ def translated(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise translate(error, path) from error
-    except (
-        UnicodeDecodeError
-    ) as error:  # where SQLite quotes a byte of a damaged schema
+    except UnicodeDecodeError as error:  # SQLite quotes a damaged schema
         raise LedgerCorruptError(
             f"the ledger {path.name} is damaged (its schema is not text); restore a backup, and count every "
             "release since the backup as spent"
@@ -77,19 +75,15 @@ def translate(error: sqlite3.Error, path: Path) -> LedgerError:
     """Give our error for one of SQLite's, with advice."""
     # Extended codes keep the primary code in the low byte; errors raised by the Python wrapper have none.
     code = getattr(error, "sqlite_errorcode", None)
+    primary = None
     if code is not None:
         primary = code & 0xFF
-    else:
-        primary = None
     if primary in _UNAVAILABLE:
         return LedgerUnavailableError(
             f"the ledger {path.name} {_UNAVAILABLE[primary]} ({error})"
         )
-    if (
-        primary in _CORRUPT
-        or isinstance(error, sqlite3.IntegrityError)
-        or str(error).startswith(_NO_SUCH)
-    ):
+    spoilt = str(error).startswith(_NO_SUCH)
+    if primary in _CORRUPT or isinstance(error, sqlite3.IntegrityError) or spoilt:
         return LedgerCorruptError(
             f"the ledger {path.name} is damaged ({error}); restore a backup, or recover what is left with "
             f"`sqlite3 {path.name} .recover`, and count every release since the backup as spent"
