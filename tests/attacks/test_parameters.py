@@ -24,7 +24,7 @@ from gaussveil.noise import SeededGenerator
 from gaussveil.statistics import Block, as_source
 from gaussveil.statistics.keys import discover
 from gaussveil.statistics.unit_cells import UnitCells
-from gaussveil.streaming.gateway import _Segment
+from gaussveil.streaming.readings import Segment
 
 ROWS = np.random.default_rng(0).normal(size=(40, 2))
 LABELS = [0, 1] * 20
@@ -140,7 +140,7 @@ def test_no_repr_shows_what_was_read() -> None:
     plan = TableRelease(unit="home", epsilon=1.0, delta=1e-6, answers=[Count()]).plan()
     draws = TableDraws(as_source(TABLE), plan.noise, plan.noise.mean_shift, None)
     draws.prepare()
-    kept = [Records(secret, secret[0], "row"), Block(secret), _Segment(0, 0, False, 0, 0, [secret[0]])]
+    kept = [Records(secret, secret[0], "row"), Block(secret), Segment(0, 0, False, 0, 0, [secret[0]])]
     assert not any("42.5" in repr(one) for one in kept)
     assert "totals" not in repr(draws)
     assert UnitCells.__repr__ is object.__repr__

@@ -75,7 +75,7 @@ class RandomAllocation(PrivacyProfile):
     def infinity(self) -> float:
         """What outputs beyond the grids are charged, at any epsilon."""
         if self.takes > 1:
-            return _blocks(replace(self, backward=False)).infinity
+            return self._in_blocks().infinity
         return 4.0 * self.steps * float(scipy.special.ndtr(-CHARGED_BEYOND))
 
     def reversed(self) -> RandomAllocation:
@@ -145,10 +145,16 @@ class RandomAllocation(PrivacyProfile):
         guess = private_end(above, guess, 0.0, math.inf, rtol=SAME)
         return np.float64(guess)
 
+    def _in_blocks(self) -> PrivacyCurve:
+        """The curve of several takes, in this direction."""
+        curve = _blocks(replace(self, backward=False))
+        if self.backward:
+            return curve.reversed()
+        return curve
+
     def _divergence(self, epsilon: Floats) -> Any:
         if self.takes > 1:
-            curve = _blocks(replace(self, backward=False))
-            return (curve.reversed() if self.backward else curve).delta(epsilon)
+            return self._in_blocks().delta(epsilon)
         levels = np.ravel(epsilon) * (1.0 - 4.0 * ULP)
         order = np.argsort(np.ravel(epsilon))
         cells = MASS_CELLS if levels.size == 1 else FEWER_CELLS
