@@ -25,7 +25,17 @@ def test_one_release_is_calibrated_by_the_proven_scale(run: Run) -> None:
     answer = calibrated(run, "--epsilon", 1, "--delta", 1e-6, "--l2-sensitivity", 2.5)
     assert answer["standard_deviation"] == white_noise_scale(2.5, 1.0, 1e-6)
     told = run("calibrate", "--epsilon", 1, "--delta", 1e-6, "--l2-sensitivity", 2.5)
-    assert told == (0, "Gaussian noise of standard deviation 10.56169722 on every number: (1, 1e-06)\n", "")
+    assert told == (0, "Gaussian noise of standard deviation 10.56169723 on every number: (1, 1e-06)\n", "")
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.7, 1, 1.3, 2, 3, 5, 8])
+def test_the_noise_that_is_printed_is_no_less_than_the_least(run: Run, epsilon: float) -> None:
+    """Ten digits, rounded up: 10.56169722 for 10.561697223 had a delta above 1e-6."""
+    asked = ("--epsilon", epsilon, "--delta", 1e-6, "--l2-sensitivity", 2.5)
+    words = run("calibrate", *asked)[1].split()
+    printed = float(words[words.index("deviation") + 1])
+    least = calibrated(run, *asked)["standard_deviation"]
+    assert least <= printed <= least * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +70,7 @@ def test_what_makes_no_sense_is_refused(run: Run) -> None:
         ("--epsilon", 1, "--delta", 1e-6, "--l1-sensitivity", 1, "--steps", 2),
         ("--epsilon", 1, "--delta", 1e-6, "--l2-sensitivity", 0),
         ("--epsilon", 1, "--delta", 0),
+        ("--epsilon", 1, "--delta", 1e-6, "--replace"),
         ("--epsilon", -1, "--delta", 1e-6),
         ("--epsilon", 1, "--delta", 1e-6, "--sampling-rate", 2, "--steps", 3),
     ):

@@ -90,9 +90,13 @@ def test_rows_are_held_back_where_noise_drowns_them(run: Run, patients: Path, tm
     """Nobody said how many rows there are: the release says it, and writes the heading alone."""
     few, out = tmp_path / "few.csv", tmp_path / "rows.csv"
     few.write_text("\n".join(patients.read_text(encoding="utf-8").splitlines()[:40]) + "\n", encoding="utf-8")
-    code, said, errors = run("synthesise", few, *PROMISE, "--bounds", "auto", "--out", out)
+    shown = (tmp_path / "bands.csv", tmp_path / "seen.png")
+    asked = ("--bounds", "auto", "--out", out, "--summary", shown[0], "--picture", shown[1])
+    code, said, errors = run("synthesise", few, *PROMISE, *asked)
     assert code == 0, errors
     assert "too few for 4 columns" in said
+    assert "the cost is spent" in said
+    assert not any(file.exists() for file in shown)
     assert len(out.read_text(encoding="utf-8").splitlines()) == 1
 
 

@@ -10,7 +10,7 @@ import typer
 
 from gaussveil.cli.accountant import whole_steps
 from gaussveil.cli.options import Delta, Epsilon, Json
-from gaussveil.cli.output import digits, tell
+from gaussveil.cli.output import digits_up, tell
 from gaussveil.errors import ParameterError
 
 LAST_PLACES = Fraction(1, 2**50)  # of a logarithm
@@ -42,7 +42,10 @@ def calibrate(
         ),
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="One record is replaced instead of added.")
+        bool,
+        typer.Option(
+            "--replace", help="DP-SGD: one record is replaced instead of added."
+        ),
     ] = False,
     json: Json = False,
 ) -> None:
@@ -62,12 +65,20 @@ def calibrate(
         name = "scale"
         scale = _laplace_scale(epsilon, delta, moved)
     else:
+        if replace and sampling_rate is None:
+            raise ParameterError(
+                "--replace needs --sampling-rate: of plain releases --l2-sensitivity says what a replaced record moves"
+            )
         law = "Gaussian"
         moved = l2_sensitivity
         name = "standard deviation"
         scale = _deviation(epsilon, delta, moved, steps, sampling_rate, replace)
-    often = f" in each of {steps} steps" if steps > 1 else ""
-    told = f"{law} noise of {name} {digits(scale)} on every number{often}: ({epsilon:g}, {delta:g})"
+    often = ""
+    if steps > 1:
+        often = f" in each of {steps} steps"
+    if sampling_rate is not None:
+        often += f" on random batches of rate {sampling_rate:g}"
+    told = f"{law} noise of {name} {digits_up(scale)} on every number{often}: ({epsilon:g}, {delta:g})"
     answer = {
         "epsilon": epsilon,
         "delta": delta,
@@ -75,7 +86,7 @@ def calibrate(
         "sensitivity": moved,
         "steps": steps,
         "sampling_rate": sampling_rate,
-        "noise_multiplier": scale / moved,
+        "noise_multiplier": nextafter(scale / moved, inf),
         name.replace(" ", "_"): scale,
     }
     tell(answer, [told], json=json)

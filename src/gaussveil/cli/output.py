@@ -13,6 +13,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from decimal import ROUND_CEILING, Decimal
 
 from gaussveil.errors import (
     GaussveilError,
@@ -152,3 +153,10 @@ def waiting(shown: bool) -> Iterator[None]:
 def digits(value: float) -> str:
     """Format a number for people: ten significant digits, and 1e-6 rather than 1e-06."""
     return f"{value:.10g}".replace("e-0", "e-").replace("e+0", "e+")
+
+
+def digits_up(value: float) -> str:
+    """The same of a number that must not get smaller on its way to a person, such as the least noise."""
+    last = Decimal(value).adjusted() - 9
+    up = Decimal(value).quantize(Decimal(1).scaleb(last), rounding=ROUND_CEILING)
+    return digits(float(up))

@@ -113,7 +113,11 @@ def query(
         ),
     ] = False,
     totals: Annotated[
-        bool, typer.Option("--totals", help="Also a row for all groups together.")
+        bool,
+        typer.Option(
+            "--totals",
+            help="Also a last row, the sums over the groups: a unit of several groups is in it as often.",
+        ),
     ] = False,
     units: Annotated[
         int | None,

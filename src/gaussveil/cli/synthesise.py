@@ -33,6 +33,10 @@ Texts = list[str] | None
 BYTES_PER_CELL = 40
 FORMATS = (".png", ".svg", ".pdf")
 ROWS_UNKNOWN = 2**17  # for which room is kept where the release itself says how many
+NO_ROWS = (
+    "no row, summary or picture is written, since they would be noise, and the cost is spent: "
+    "where about how many rows there are is public, --rows refuses such a table before anything is spent"
+)
 
 
 @with_options
@@ -125,9 +129,9 @@ def synthesise(
         if not model.quality.usable:
             drawn = drawn.slice(0, 0)
         write(encoded(drawn, out.suffix.lower()), release.certificate)
-    if summary is not None:
+    if summary is not None and drawn.num_rows:
         _write_summary(synthetic, drawn, summary)
-    if picture is not None:
+    if picture is not None and drawn.num_rows:
         _write_picture(source, drawn, model, picture)
     distance = model.quality.mean_gap
     facts = release_facts(out, release.certificate) | {
@@ -137,6 +141,8 @@ def synthesise(
     facts |= {"expected_distance": distance, "advice": list(model.quality.advice)}
     facts |= {"least_missing": model.quality.least_share}
     lines = release_lines(out, release.certificate, f"{drawn.num_rows} rows of nobody")
+    if not drawn.num_rows:
+        lines.append(NO_ROWS)
     lines += [
         f"by noise alone columns are off by about {distance:.1%} of their rows",
         model.quality.on_missing,

@@ -22,7 +22,7 @@ from gaussveil.typing import Floats
 
 _BLOCK_ROWS = 2**12  # per group: a group's share of a block stays inside a core's cache
 _MAX_BLOCK_ROWS = 2**16
-_EXACT = 2**53  # up to which a float holds every whole number
+EXACT = 2**53  # up to which a float holds every whole number
 _EXACT_POWER = 22  # up to which it holds every power of ten
 
 
@@ -110,6 +110,7 @@ class Labels:
                 f"column {self.column!r} holds {holds(kind)}, which cannot hold the declared labels: "
                 "declare labels of the column's type."
             ) from error
+        _require_exact(labels, self.column)
         return _as_held(labels, kind)
 
     def codes(self, labels: pa.Array) -> NDArray[np.int64]:
@@ -314,7 +315,7 @@ def floats(column: pa.Array) -> pa.Array:
             pa.float64(),
         )
     low, high = words(column).T
-    exact = (high == low >> 63) & (np.abs(low) <= _EXACT)
+    exact = (high == low >> 63) & (np.abs(low) <= EXACT)
     values = (
         np.where(exact, low, 0) / 10.0**kind.scale
     )  # one rounding of two floats that are what they say
@@ -350,6 +351,16 @@ def _read_numbers(labels: pa.Array) -> pa.Array:
         return labels.cast(pa.int64())
     except pa.ArrowInvalid:
         return labels.cast(pa.float64())
+
+
+def _require_exact(labels: pa.Array, column: str) -> None:
+    """Refuse numbers that doubles do not tell from their neighbours: one fraction in a column makes doubles of all."""
+    for label in labels.to_pylist():
+        if EXACT <= abs(label) < float("inf"):
+            raise SchemaError(
+                f"labels of numbers must lie below 2^53. Got {label} for {column!r}: read the column as text "
+                f"(types={{{column!r}: 'text'}})."
+            )
 
 
 def _as_held(labels: pa.Array, kind: pa.DataType) -> pa.Array:

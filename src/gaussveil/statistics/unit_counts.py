@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gaussveil.statistics.block import plain
+from gaussveil.statistics.block import EXACT, plain
 from gaussveil.statistics.cell_reader import joined
 from gaussveil.statistics.row_hash import hash_rows
 from gaussveil.statistics.unit_cells import GROUP_KEY
@@ -31,8 +31,9 @@ def units_per_value(
         return pa.nulls(0, pa.string()), np.zeros(0, dtype=np.int64)
     distinct = pa.concat_tables([_distinct(table) for table in pairs])
     distinct = _distinct(distinct).drop_null()
-    if pa.types.is_floating(distinct.schema.field("value").type):
-        distinct = _distinct(distinct.filter(pc.is_finite(distinct["value"])))
+    kind = distinct.schema.field("value").type
+    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+        distinct = _distinct(distinct.filter(_told_exactly(distinct["value"])))
     unit, value = (
         plain(distinct.column(name).combine_chunks()) for name in ("unit", "value")
     )
@@ -46,6 +47,17 @@ def units_per_value(
         minlength=len(encoded.dictionary),
     )
     return encoded.dictionary, counts.astype(np.int64)
+
+
+def _told_exactly(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Finite numbers below 2^53: others are one number where a fraction among them makes doubles of all."""
+    if values.type.bit_width < 64 and pa.types.is_integer(values.type):
+        return pc.is_valid(values)
+    limit = pa.scalar(EXACT, values.type)
+    below = pc.less(values, limit)
+    if pa.types.is_unsigned_integer(values.type):
+        return below
+    return pc.and_(below, pc.greater(values, pa.scalar(-EXACT, values.type)))
 
 
 def _distinct(table: pa.Table) -> pa.Table:

@@ -73,7 +73,7 @@ class TableRelease(Mechanism):
         unit_norm, bounds: for every Mean and Sum that does not state its own, see `Mean`; bounds="auto" also learns the
             range of every Variance and Quantile that states no `between`.
         other: also a group "other" of every listed key, for rows whose value is not among the listed ones.
-        totals: also a last row, its keys missing, for all groups together.
+        totals: also a last row, its keys missing, of sums over the groups: a unit of several groups is in it as often.
         account: where the release is debited before it is drawn; without one the certificate says "not recorded".
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
         law: "gaussian" or "laplace" noise; "auto" plans both for this promise and takes the smaller error. Laplace
