@@ -8,13 +8,18 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from scipy.special import ndtr
 from scipy.stats import ks_2samp
 
 from gaussveil.errors import GaussveilError
 from gaussveil.mechanisms import SyntheticTable
 from gaussveil.noise import SeededGenerator
 from gaussveil.postprocessing.synthetic.cells import Cells, trimmed
-from gaussveil.postprocessing.synthetic.laws import tilted
+from gaussveil.postprocessing.synthetic.columns import column_of
+from gaussveil.postprocessing.synthetic.copulas import correlation_room
+from gaussveil.postprocessing.synthetic.laws import counts_of_classes, tilted
+from gaussveil.postprocessing.synthetic.marginals import Marginal
+from gaussveil.postprocessing.synthetic.search import Sought, looked_for, standing_out
 from gaussveil.postprocessing.synthetic.summary import Told, statements
 
 from .synthetic_people import PROMISE, RANGES, VALUES, drawn, people
@@ -161,3 +166,107 @@ def test_texts_that_nobody_shares_are_told() -> None:
     assert [one.split(":")[0] for one in table.model_.quality.advice if "'other'" in one] == [
         "100% of 'remark' are 'other', values that too few rows share for them to show"
     ]
+
+
+def meters(homes: int, days: int) -> pd.DataFrame:
+    """A sheet that is wide for its homes: each counts with all of its days."""
+    generator = np.random.default_rng(1)
+    loads = 0.5 * generator.lognormal(0, 0.4, (homes * days, 2)).clip(0.1, 3.7)
+    table = pd.DataFrame(loads.round(2), columns=["morning", "evening"])
+    table["meter"] = [f"m{home}" for home in np.repeat(np.arange(homes), days)]
+    return table
+
+
+def test_octaves_are_never_made_of_noise() -> None:
+    """20 rows of each of 150 homes: a load is found where it is, or left empty and said to be."""
+    data = meters(150, 20)
+    unit = {"unit": "meter", "rows_per_unit": 20, "bounds": "auto"}
+    emptied = 0
+    for seed in range(6):
+        table = SyntheticTable(**PROMISE, **unit, generator=SeededGenerator(seed))
+        quality = table.release(data).value.quality
+        assert quality is not None
+        rows = table.sample(seed=1, anyway=True)
+        for name in ("morning", "evening"):
+            if name in quality.unknown:
+                emptied += 1
+                assert rows[name].isna().all()
+                assert any(f"{name!r} is left empty" in one for one in quality.advice)
+                assert quality.gaps[name] == 1
+            else:
+                assert rows[name].between(0.01, 10).all()
+    assert 0 < emptied < 12
+    told = table.summary(replays=4)
+    known = told[~told["column"].isin(quality.unknown)]
+    assert np.isfinite(known["high"]).all()
+    assert not told[told["column"].isin(quality.unknown)]["trusted"].any()
+    foreseen = table.plan(data).parameters["rows_for_ranges"]
+    assert foreseen > 3000
+    with pytest.raises(GaussveilError, match=r"too few to learn the range of morning, evening: \d+ would do"):
+        replace(table, rows=3000).plan(data)
+    replace(table, rows=foreseen).plan(data)
+
+
+def test_noise_alone_stands_out_once_in_a_million() -> None:
+    """Thresholds hold for all windows together: by their tails, and counts of nothing stay below them."""
+    column = column_of("load", pa.float64())
+    sought = Sought.first(column)
+    looks = looked_for(4)
+    assert 6 < standing_out(sought.cells.size, looks) < 7
+    generator = np.random.default_rng(3)
+    for _ in range(200):
+        seen = sought
+        for _ in range(3):
+            seen = seen.seen(50 * generator.standard_normal(sought.cells.size), 50.0, looks)
+        assert seen.masses is None
+        assert seen.variance == pytest.approx(2500 / 3)
+
+
+def test_counts_of_the_same_cells_are_put_together_until_records_stand_out() -> None:
+    column = column_of("load", pa.float64())
+    sought = Sought.first(column)
+    place = int(sought.cells.codes(np.array([3.0]))[0])
+    counts = np.zeros(sought.cells.size)
+    counts[place] = 50 * standing_out(sought.cells.size, 12) / 1.2
+    once = sought.seen(counts, 50.0, 12)
+    assert once.masses is None
+    twice = once.seen(counts, 50.0, 12)
+    assert twice.masses is not None
+    assert twice.cells.low[0] == 0.5
+    assert twice.cells.high[-1] == 16.0
+
+
+def test_learnt_ages_reach_no_octave_farther_than_people() -> None:
+    generator = np.random.default_rng(0)
+    ages = generator.normal(57, 18, 10_000).clip(18, 90).round().astype(int)
+    data = pd.DataFrame({"age": ages, "even": generator.integers(18, 91, 10_000)})
+    for seed in range(3):
+        _, rows = drawn(data, bounds="auto", generator=SeededGenerator(seed))
+        assert rows.max().max() <= 97
+        assert rows.min().min() >= 8
+
+
+def test_cells_add_up_to_better_counts_of_classes() -> None:
+    seen = [np.array([[30.0, 12.0], [8.0, 0.0]]), np.array([[20.0, 20.0, 2.0], [5.0, 2.0, 3.0]])]
+    counts, deviation = counts_of_classes(np.array([50.0, 20.0]), 2.0, seen, 1.0)
+    weights = np.array([1 / 4, 1 / 2, 1 / 3])
+    assert counts == pytest.approx([weights @ [50, 42, 42] / weights.sum(), weights @ [20, 8, 10] / weights.sum()])
+    assert deviation == pytest.approx(weights.sum() ** -0.5)
+
+
+def test_an_interval_that_nobody_looked_into_counts_for_its_distance() -> None:
+    law = Marginal(np.array([0.0, 1.0, 5.0]), np.array([0.0, 5.0, 6.0]), np.array([[0.2, 0.5, 0.3]]), np.zeros(1))
+    assert law.largest_interval(0.0) == 0.5
+    assert law.largest_interval(4.0) == 0.0
+
+
+def test_correlations_of_normal_columns_have_little_room_and_of_skewed_ones_much() -> None:
+    edges = np.linspace(-4, 4, 65)
+    shares = np.diff(ndtr(edges))[None] / np.diff(ndtr(edges)).sum()
+    plain = Marginal(edges[:-1], edges[1:], shares, np.zeros(1))
+    skewed = Marginal(np.exp(edges[:-1]), np.exp(edges[1:]), shares, np.zeros(1))
+    for correlation in (0.5, -0.5):
+        normal, lognormal = (correlation_room(one, one, np.array([correlation]), np.ones(1)) for one in (plain, skewed))
+        assert max(normal) < 0.06
+        assert max(lognormal) > 2 * max(normal)
+    assert correlation_room(plain, plain, np.zeros(1), np.ones(1)) == (0, 0)

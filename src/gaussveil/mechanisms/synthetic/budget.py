@@ -33,7 +33,6 @@ PARTS = {
     "series": 0.25,
 }
 BESIDE_SERIES = 0.12  # the part of dependence where neighbours of a series are linked
-ROUNDS = (0.3, 0.3, 0.4)  # of the search for cells
 WITHIN_BALL = 0.95  # of Gaussian scores, that are summed as they are
 FINDING = 0.06  # where values of categories are found
 

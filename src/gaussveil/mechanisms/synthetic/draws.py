@@ -19,24 +19,21 @@ from gaussveil.mechanisms.mixture.budget import centre_scales
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
 from gaussveil.mechanisms.mixture.stages import Surroundings, for_stages, run_stages
 from gaussveil.mechanisms.noisy_sums import noise_design
-from gaussveil.mechanisms.synthetic.budget import (
-    ROUNDS,
-    WITHIN_BALL,
-    Shares,
-    cell_shares,
-)
+from gaussveil.mechanisms.synthetic.budget import WITHIN_BALL, Shares
 from gaussveil.mechanisms.synthetic.pair_draws import counted_pairs
-from gaussveil.mechanisms.synthetic.records import TableRecords, is_short, place_of
+from gaussveil.mechanisms.synthetic.records import TableRecords, place_of
+from gaussveil.mechanisms.synthetic.search_draws import searched
 from gaussveil.mechanisms.synthetic.series_draws import linked_series
 from gaussveil.mechanisms.synthetic.value_draws import found_columns
 from gaussveil.noise import Generator
 from gaussveil.postprocessing.class_guess import Guess
 from gaussveil.postprocessing.clipped_moments import mean_gain, radius_from_quantile
-from gaussveil.postprocessing.synthetic.cells import Cells, each_whole, finer_cells
+from gaussveil.postprocessing.synthetic.cells import Cells, each_whole
 from gaussveil.postprocessing.synthetic.columns import Column
 from gaussveil.postprocessing.synthetic.dependence import latent_correlations
 from gaussveil.postprocessing.synthetic.laws import (
     SeenColumn,
+    counts_of_classes,
     law_of,
     pooled_scores,
     ranged,
@@ -44,12 +41,6 @@ from gaussveil.postprocessing.synthetic.laws import (
 from gaussveil.postprocessing.synthetic.marginals import Marginal, simplex
 from gaussveil.postprocessing.synthetic.model import SyntheticModel
 from gaussveil.postprocessing.synthetic.quality import expected_gap, quality_of
-from gaussveil.postprocessing.synthetic.search import (
-    RANGE_DEVIATIONS,
-    first_of,
-    moved,
-    seen_masses,
-)
 from gaussveil.statistics import ExactSum, Labels, MemorySource
 from gaussveil.statistics.fixed_point import scaled
 from gaussveil.typing import Floats, Integers
@@ -88,12 +79,27 @@ class SyntheticDraws:
         columns = [one for one in columns if one is not label]
         self._group_by(label)
         columns, counts, deviation = self._counts(columns)
+        columns, known = searched(self, columns, max(float(counts.sum()), 1.0))
+        cells, seen = self._cell_counts(columns, known)
+        counts, deviation = counts_of_classes(counts, deviation, seen, self.cell_noise)
         weights = simplex(counts, max(float(counts.sum()), 1.0))
         total = max(float(weights.sum()), 1.0)
-        known = self._searched(columns, total)
         weights = np.maximum(weights, deviation)
         means = self._means(known, weights)
-        marginals = self._marginals(columns, known, means, weights)
+        marginals = [
+            self._law(
+                SeenColumn(
+                    column,
+                    cells.get(column.name),
+                    noisy,
+                    self.cell_noise,
+                    known.get(column.name, (None, None))[1],
+                    means.get(column.name),
+                ),
+                weights,
+            )
+            for column, noisy in zip(columns, seen)
+        ]
         places = [self._places(*one) for one in zip(columns, marginals)]
         correlations = np.broadcast_to(
             np.eye(len(columns)), (self.classes, len(columns), len(columns))
@@ -111,8 +117,13 @@ class SyntheticDraws:
         every = tuple(found.get(one.name, label or one) for one in self.records.columns)
         named = {column.name: marginal for column, marginal in zip(columns, marginals)}
         gaps = {
-            name: expected_gap(total, one.shares.size, self.cell_noise)
-            for name, one in named.items()
+            column.name: expected_gap(
+                total,
+                one.shares.size,
+                self.cell_noise,
+                one.largest_interval(float(column.is_whole)),
+            )
+            for column, one in zip(columns, marginals)
         }
         model = SyntheticModel(
             every,
@@ -123,14 +134,16 @@ class SyntheticDraws:
             correlations,
             total,
             chain=chain,
-            quality=quality_of(
-                total,
-                gaps,
-                named,
-                self.cell_noise * math.sqrt(self.classes),
-                columns,
-            ),
         )
+        quality = quality_of(
+            total,
+            gaps,
+            named,
+            self.cell_noise * math.sqrt(self.classes),
+            columns,
+            model.unknown,
+        )
+        model = replace(model, quality=quality)
         if self.shares.pairs:
             return replace(model, pairs=counted_pairs(self, model, places))
         return model
@@ -204,40 +217,6 @@ class SyntheticDraws:
                 found[one.name] = one.with_grain(one.grains[fits[0]])
         return [found.get(one.name, one) for one in columns], counts, deviation
 
-    def _searched(
-        self, columns: Sequence[Column], total: float
-    ) -> dict[str, tuple[Cells, Floats]]:
-        """Cells of about equal mass of the columns of numbers, and counts in them: looked for in rounds."""
-        wanted = [one for one in columns if not one.is_category and not is_short(one)]
-        if not wanted:
-            return {}
-        cells = [first_of(one) for one in wanted]
-        estimates: list[Floats] = []
-        finest = math.sqrt(len(columns) * self.classes) / self._shift(self.shares.cells)
-        for number, part in enumerate(ROUNDS):
-            parts = [
-                _bincount(one.codes(self.cells[column.name]), one.size)
-                for one, column in zip(cells, wanted)
-            ]
-            counts, deviation = self.counted(
-                parts, part * self.shares.search, len(self.records.searched)
-            )
-            last = number == len(ROUNDS) - 1
-            shares = cell_shares(total, finest if last else deviation)
-            least = RANGE_DEVIATIONS * deviation if last else 0.0
-            estimates = []
-            for place, (column, before, noisy) in enumerate(zip(wanted, cells, counts)):
-                unranged = number == 0 and column.low is None
-                seen, masses = seen_masses(column, before, noisy, deviation, unranged)
-                cells[place] = finer_cells(seen, masses, shares, column.is_whole, least)
-                if last:
-                    masses = moved(seen, masses, cells[place])
-                estimates.append(masses)
-        return {
-            column.name: (one, masses)
-            for column, one, masses in zip(wanted, cells, estimates)
-        }
-
     def _means(
         self, known: dict[str, tuple[Cells, Floats]], weights: Floats
     ) -> dict[str, Floats]:
@@ -282,14 +261,10 @@ class SyntheticDraws:
         passes.groups = classes
         return passes
 
-    def _marginals(
-        self,
-        columns: Sequence[Column],
-        known: dict[str, tuple[Cells, Floats]],
-        means: dict[str, Floats],
-        weights: Floats,
-    ) -> list[Marginal]:
-        """Noisy counts of every column's cells by class, missing ones beside them, as laws."""
+    def _cell_counts(
+        self, columns: Sequence[Column], known: dict[str, tuple[Cells, Floats]]
+    ) -> tuple[dict[str, Cells], list[Floats]]:
+        """Cells of the columns of numbers; noisy counts of every column's cells by class, missing ones beside them."""
         parts = []
         cells = {}
         for column in columns:
@@ -311,24 +286,15 @@ class SyntheticDraws:
                 )
             )
             parts[-1] = parts[-1].reshape(self.classes, size + 1)
-        counts, deviation = self.counted(parts, self.shares.cells, len(columns))
-        self.cell_noise = deviation
-        made = []
-        for column, noisy in zip(columns, counts):
-            _, prior = known.get(column.name, (None, None))
-            seen = SeenColumn(
-                column,
-                cells.get(column.name),
-                noisy,
-                deviation,
-                prior,
-                means.get(column.name),
-            )
-            law = law_of(seen, weights)
-            if any(column.name in one for one in self.records.series):
-                law = replace(law, value_part=0.0)
-            made.append(law)
-        return made
+        counts, self.cell_noise = self.counted(parts, self.shares.cells, len(columns))
+        return cells, counts
+
+    def _law(self, seen: SeenColumn, weights: Floats) -> Marginal:
+        """The law of a column by class; of series, correlations are read off scores alone, values have their draw."""
+        law = law_of(seen, weights)
+        if any(seen.column.name in one for one in self.records.series):
+            return replace(law, value_part=0.0)
+        return law
 
     def _places(self, column: Column, marginal: Marginal) -> Integers:
         """Cell of every row in a column; of a missing one, the number of cells."""
@@ -373,10 +339,6 @@ def _ends(column: Column) -> tuple[float, float]:
     assert column.low is not None
     assert column.high is not None
     return column.low, column.high
-
-
-def _bincount(place: Integers, size: int) -> Integers:
-    return np.bincount(place[place >= 0], minlength=size)
 
 
 def _codes(marginal: Marginal, numbers: Floats) -> Integers:

@@ -20,7 +20,11 @@ from gaussveil.postprocessing.synthetic.quality import (
     expected_gap,
     too_small,
 )
-from gaussveil.postprocessing.synthetic.search import RANGE_DEVIATIONS
+from gaussveil.postprocessing.synthetic.search import (
+    looked_for,
+    records_to_stand_out,
+    standing_out_of,
+)
 
 SIZES = (
     1_000,
@@ -39,7 +43,11 @@ def foreseen(
     sizes = SIZES if rows is None else (rows,)
     gaps = {f"{size}": _mean_gap(records, shares, mean_shift, size) for size in sizes}
     clipped = {f"{size}": _clipped(records, shares, mean_shift, size) for size in sizes}
-    return {"expected_distance": gaps, "expected_clipped": clipped}
+    told = {"expected_distance": gaps, "expected_clipped": clipped}
+    least = _least_rows(records, shares, mean_shift)
+    if not least:
+        return told
+    return told | {"rows_for_ranges": math.ceil(max(least.values()))}
 
 
 def require_enough(
@@ -48,9 +56,38 @@ def require_enough(
     """Refuse a table whose stated size is too small for its columns, before anything is spent."""
     if rows is None:
         return
+    least = _least_rows(records, shares, mean_shift)
+    unseen = [name for name, needed in least.items() if needed > rows]
+    if unseen:
+        raise ParameterError(
+            f"about {rows} rows are too few to learn the range of {', '.join(unseen)}: "
+            f"{math.ceil(max(least.values()))} would do. Give it (between, --between), take fewer columns, "
+            "a larger epsilon or delta, or fewer rows per unit."
+        )
     gap = _mean_gap(records, shares, mean_shift, rows)
     if gap > LARGEST_GAP:
         raise ParameterError(too_small(rows, len(records.features), gap))
+
+
+def _least_rows(
+    records: TableRecords, shares: Shares, mean_shift: float
+) -> dict[str, float]:
+    """From how many rows on the range of each column that has none is found, nearly always."""
+    learnt = [one for one in records.searched if one.low is None]
+    deviation = _search_deviation(records, shares, mean_shift)
+    looks = looked_for(len(records.searched))
+    return {one.name: records_to_stand_out(one, looks) * deviation for one in learnt}
+
+
+def _search_deviation(
+    records: TableRecords, shares: Shares, mean_shift: float
+) -> float:
+    """Noise of a count of cells that are looked for, all rounds together."""
+    if not records.searched:
+        return 0.0
+    rows = records.source.rows_per_unit
+    touched = len(records.searched)
+    return math.sqrt(touched / shares.search) * rows / for_stages(mean_shift)
 
 
 def _mean_gap(
@@ -59,10 +96,15 @@ def _mean_gap(
     deviation = _deviation(records, shares.cells, mean_shift)
     classes = _classes(records)
     finest = deviation * math.sqrt(classes)
-    gaps = [
-        expected_gap(size, _cells(one, size, finest) * classes, deviation)
-        for one in records.features
-    ]
+    search = _search_deviation(records, shares, mean_shift)
+    looks = looked_for(len(records.searched))
+    gaps = []
+    for one in records.features:
+        interval = 0.0
+        if one in records.searched and size < search * records_to_stand_out(one, looks):
+            interval = 1.0
+        cells = _cells(one, size, finest) * classes
+        gaps.append(expected_gap(size, cells, deviation, interval))
     return sum(gaps) / len(gaps)
 
 
@@ -74,11 +116,13 @@ def _clipped(
         ball = 1 - WITHIN_BALL
     else:
         ball = 0.0
-    learnt = any(one.low is None for one in records.searched)
+    learnt = [one for one in records.searched if one.low is None]
     if not learnt:
         return ball
-    deviation = _deviation(records, shares.search, mean_shift)
-    return min(max(ball, 2 * RANGE_DEVIATIONS * deviation / size), 1.0)
+    deviation = _search_deviation(records, shares, mean_shift)
+    looks = looked_for(len(records.searched))
+    least = max(standing_out_of(one, looks) for one in learnt)
+    return min(max(ball, 2 * least * deviation / size), 1.0)
 
 
 def _deviation(records: TableRecords, share: float, mean_shift: float) -> float:

@@ -53,9 +53,15 @@ def linked_series(
     correlations: Floats,
     weights: Floats,
 ) -> Chain:
-    """Links of the neighbours of every series; `weights` are the rows by class."""
+    """Links of the neighbours of every series, without columns that have no values; `weights` are the rows by class."""
     names = [one.name for one in columns]
-    series = [[names.index(name) for name in one] for one in draws.records.series]
+    known = {one.name for one in columns if not one.is_category}
+    series = [
+        [names.index(name) for name in one if name in known]
+        for one in draws.records.series
+    ]
+    if not any(series):
+        return Chain.of(len(columns), [], [])
     signals = {
         place: ValueSignals.of(marginals[place]) for one in series for place in one
     }

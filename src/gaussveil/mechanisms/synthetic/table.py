@@ -170,7 +170,8 @@ class SyntheticTable(Mechanism):
                 errors,
                 quality.least_share,
                 columns,
-                self._series,
+                self.model_.rooms(self._series),
+                self.model_.unknown,
             )
         )
 

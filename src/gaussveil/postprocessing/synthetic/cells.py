@@ -23,6 +23,9 @@ ATOM_DENSITY = 12.0  # of its neighbours', from which on a narrow cell is a sing
 ATOM_SHARE = 0.01  # of the records, at least
 ATOM_WIDTH = 0.02  # of the distance between the quartiles that a cell with a single value has at most
 MOST_DIGITS = 17
+# parts of a last edge's distance from the median, by which a learnt range is divided beyond
+LADDER = (1 / 16, 1 / 4, 1.0)
+EMPTY_DEVIATIONS = 2.5  # of its noise that the records beyond a learnt range are worth
 OUTER_DEVIATIONS = 4.0  # of its noise that the records of the outermost cells are worth
 
 
@@ -156,6 +159,53 @@ def finer_cells(
         edges = np.floor(edges) + 0.5
     edges = edges[(edges > ends[0]) & (edges < ends[1])]
     return Cells.of([*ends, *edges], singles)
+
+
+def with_ladders(cells: Cells, masses: Floats, whole: bool) -> Cells:
+    """The cells, the outermost divided: how far numbers reach is seen by counts, not by the tail of those inside."""
+    inner = cells.edges[1:-1]
+    if len(inner) < 2:
+        return cells
+    middle = float(cells.quantiles(masses, np.array([0.5]))[0])
+    steps = np.concatenate(
+        [one + (one - middle) * np.array(LADDER) for one in (inner[0], inner[-1])]
+    )
+    if whole:
+        steps = np.floor(steps) + 0.5
+    beyond = ((steps > cells.edges[0]) & (steps < inner[0])) | (
+        (steps > inner[-1]) & (steps < cells.edges[-1])
+    )
+    return Cells.of(
+        np.concatenate([cells.edges, steps[beyond]]), cells.low[cells.low == cells.high]
+    )
+
+
+def without_empty(
+    cells: Cells, counts: Floats, prior: Floats, deviation: float
+) -> tuple[Cells, Floats, Floats]:
+    """Cells, counts of them by class (missing ones last) and a prior, without outermost ones that hold noise alone.
+
+    Of a learnt range only, which has room to spare.
+    """
+    together = counts[:, :-1].sum(axis=0)
+    noise = EMPTY_DEVIATIONS * deviation * math.sqrt(len(counts))
+    first = _empty(together, noise)
+    last = cells.size - _empty(together[::-1], noise)
+    if last - first < 2 or last - first == cells.size:
+        return cells, counts, prior
+    low = cells.low[first:last]
+    high = cells.high[first:last]
+    fewer = Cells.of(np.concatenate([low, high]), low[low == high])
+    kept = np.concatenate([counts[:, first:last], counts[:, -1:]], axis=1)
+    return fewer, kept, prior[first:last]
+
+
+def _empty(counts: Floats, noise: float) -> int:
+    """How many of the first cells together do not stand out of the noise; of those that divide an outermost one."""
+    most = min(len(LADDER), len(counts))
+    sums = np.cumsum(counts[:most])
+    told = np.flatnonzero(sums > noise * np.sqrt(np.arange(1, most + 1)))
+    return int(told[0]) if len(told) else most
 
 
 def trimmed(

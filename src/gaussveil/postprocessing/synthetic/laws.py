@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gaussveil.postprocessing.synthetic.cells import Cells, trimmed, with_single_values
+from gaussveil.postprocessing.synthetic.cells import (
+    Cells,
+    trimmed,
+    with_single_values,
+    without_empty,
+)
 from gaussveil.postprocessing.synthetic.columns import Column
 from gaussveil.postprocessing.synthetic.marginals import (
     MISSING_DEVIATIONS,
@@ -38,12 +44,15 @@ class SeenColumn:
     """Of these columns, with several classes: mean pooled scores by class."""
 
     def trimmed(self) -> SeenColumn:
-        """With the outermost cells put together until they stand out of the noise."""
+        """With the outermost cells put together until they stand out of the noise; empty ones of a learnt range go."""
         if self.cells is None or self.prior is None:
             return self
-        cells, counts, prior = trimmed(
-            self.cells, self.counts, self.prior, self.deviation
-        )
+        cells = self.cells
+        counts = self.counts
+        prior = self.prior
+        if self.column.low is None:
+            cells, counts, prior = without_empty(cells, counts, prior, self.deviation)
+        cells, counts, prior = trimmed(cells, counts, prior, self.deviation)
         return replace(self, cells=cells, counts=counts, prior=prior)
 
     @property
@@ -72,6 +81,24 @@ def law_of(seen: SeenColumn, weights: Floats) -> Marginal:
         else with_single_values(cells, base)
     )
     return Marginal(low, high, shares, missing, None, cells, base)
+
+
+def counts_of_classes(
+    counts: Floats, deviation: float, seen: Sequence[Floats], noise: float
+) -> tuple[Floats, float]:
+    """Counts of the classes with less noise: the cells of every column add up to them, too.
+
+    Args:
+        counts, deviation: noisy counts of the classes, and their noise.
+        seen: noisy counts of the cells of columns by class, every row in one of each.
+        noise: of these.
+    """
+    precisions = np.array([1 / (one.shape[1] * noise**2) for one in seen])
+    first = 1 / deviation**2
+    sums = [part * one.sum(axis=1) for part, one in zip(precisions, seen)]
+    together = first + float(precisions.sum())
+    better = (first * counts + np.sum(sums, axis=0)) / together
+    return np.asarray(better), math.sqrt(1 / together)
 
 
 def pooled_scores(masses: Floats) -> Floats:

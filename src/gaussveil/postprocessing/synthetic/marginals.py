@@ -103,6 +103,16 @@ class Marginal:
         below[:, -1] = 1.0
         return np.asarray(ndtri(np.clip(below, 0.0, 1.0)))
 
+    def largest_interval(self, step: float) -> float:
+        """Largest share of one interval, inside which nothing was counted; single numbers, `step` wide, are none."""
+        if self.order is not None:
+            return 0.0
+        if self.pooled is None:
+            shares = self.shares.mean(axis=0)
+        else:
+            shares = self.pooled
+        return float(shares[self.high - self.low > step].max(initial=0.0))
+
     @cached_property
     def hermite(self) -> Floats:
         """Coefficients of the cells' mean scores in normalised Hermite polynomials of the latent score: K x 12."""

@@ -13,6 +13,7 @@ from gaussveil import checks
 from gaussveil.accounting.certificates.certificate import Certificate
 from gaussveil.errors import ParameterError
 from gaussveil.postprocessing.synthetic.columns import Column
+from gaussveil.postprocessing.synthetic.copulas import correlation_room
 from gaussveil.postprocessing.synthetic.latents import Latents
 from gaussveil.postprocessing.synthetic.marginals import Marginal
 from gaussveil.postprocessing.synthetic.pairs import POOL, SMALLEST_POOL, CountedPairs
@@ -72,6 +73,34 @@ class SyntheticModel:
             for start in range(0, size, AT_ONCE)
         ]
         return pa.concat_tables(parts or [self._rows(generator, 0)])
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Columns of which no value was found: their cells are left empty."""
+        return tuple(
+            one.name
+            for one in self.features
+            if one.is_category and one.values == () and not pa.types.is_null(one.type)
+        )
+
+    def rooms(
+        self, series: Sequence[Sequence[str]]
+    ) -> dict[tuple[str, str], tuple[float, float]]:
+        """By how much correlations of columns of a series, but neighbours, may lie below and above the model's."""
+        places = {one.name: place for place, one in enumerate(self.features)}
+        made = {}
+        for names in series:
+            listed = [name for name in names if name not in self.unknown]
+            for place, first in enumerate(listed):
+                for second in listed[place + 2 :]:
+                    pair = places[first], places[second]
+                    made[first, second] = correlation_room(
+                        self.marginals[pair[0]],
+                        self.marginals[pair[1]],
+                        self.correlations[:, pair[0], pair[1]],
+                        self.weights,
+                    )
+        return made
 
     def latents(self, generator: np.random.Generator, size: int) -> Latents:
         """Normal scores of rows, pairs aside."""

@@ -10,17 +10,22 @@ from gaussveil.postprocessing.synthetic.columns import OTHER, Column
 from gaussveil.postprocessing.synthetic.marginals import MISSING_DEVIATIONS, Marginal
 
 BRIDGE = 0.8687  # mean of the largest distance of a Brownian bridge from zero
+INSIDE = 0.25  # of its share, by which the law inside the largest interval is off
 LARGEST_GAP = 0.2  # mean expected distance of columns above which rows are refused
 WORTH_TELLING = 0.05  # share of a column at one end of its range
 MOST_OTHERS = 0.05  # share of a column's values that may be others without a word
 
 
-def expected_gap(records: float, cells: int, deviation: float) -> float:
+def expected_gap(
+    records: float, cells: int, deviation: float, interval: float = 0.0
+) -> float:
     """Kolmogorov-Smirnov distance to expect of one column.
 
-    Noisy counts of C cells, normalised, are off by a Brownian bridge whose variance at the end is C times theirs.
+    Noisy counts of C cells, normalised, are off by a Brownian bridge whose variance at the end is C times theirs; what
+    lies in an interval with a share of `interval` is told by its neighbours alone, and is off by a quarter of it.
     """
-    return min(BRIDGE * deviation * math.sqrt(cells) / max(records, 1.0), 1.0)
+    noise = BRIDGE * deviation * math.sqrt(cells) / max(records, 1.0)
+    return min(math.hypot(noise, INSIDE * interval), 1.0)
 
 
 @dataclass(frozen=True)
@@ -40,11 +45,16 @@ class Quality:
     """Share of missing cells below which none are drawn, since noise explains them."""
     advice: tuple[str, ...]
     """What to change, in sentences; none if nothing is amiss."""
+    unknown: tuple[str, ...] = ()
+    """Columns of which nothing stands out of the noise: their cells are left empty, their distance is 1."""
 
     @property
     def mean_gap(self) -> float:
-        """Expected distance, mean over columns."""
-        return sum(self.gaps.values()) / max(len(self.gaps), 1)
+        """Expected distance, mean over the columns that are not left empty."""
+        told = [gap for name, gap in self.gaps.items() if name not in self.unknown]
+        if not told:
+            return 1.0
+        return sum(told) / len(told)
 
     @property
     def on_missing(self) -> str:
@@ -74,10 +84,11 @@ def quality_of(
     marginals: Mapping[str, Marginal],
     deviation: float,
     columns: Sequence[Column] = (),
+    unknown: Sequence[str] = (),
 ) -> Quality:
     """Put together what was released: expected distances, what piles up at the ends of ranges, the noise of counts.
 
-    `columns` tell of which the values were found, the last of them standing for all others.
+    `columns` tell of which the values were found, the last of them standing for all others; of `unknown` ones none was.
     """
     ends = {
         name: _at_ends(one)
@@ -85,6 +96,11 @@ def quality_of(
         if one.partition is not None
     }
     advice = [
+        f"{name!r} is left empty, since nothing of it stands out of the noise: give its range (between) or values "
+        "(values) where they are public; fewer columns, fewer rows per unit or a larger epsilon help as well."
+        for name in unknown
+    ]
+    advice += [
         f"{share:.0%} of {name!r} are the ends of its range, to which numbers beyond it were moved: widen it (between)."
         for name, share in ends.items()
         if share > WORTH_TELLING
@@ -101,7 +117,8 @@ def quality_of(
         if share > MOST_OTHERS
     ]
     least = min(MISSING_DEVIATIONS * deviation / max(records, 1.0), 1.0)
-    found = Quality(records, dict(gaps), ends, least, ())
+    every = {**gaps, **dict.fromkeys(unknown, 1.0)}
+    found = Quality(records, every, ends, least, (), tuple(unknown))
     if not found.usable:
         advice.insert(0, too_small(records, len(gaps), found.mean_gap))
     return replace(found, advice=tuple(advice))

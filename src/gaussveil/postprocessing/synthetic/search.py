@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from gaussveil.postprocessing.synthetic.cells import (
     Cells,
+    finer_cells,
     first_cells,
     learning_cells,
+    with_ladders,
 )
 from gaussveil.postprocessing.synthetic.columns import DATE, DAY_SECONDS, MOMENT, Column
 from gaussveil.postprocessing.synthetic.marginals import simplex
 from gaussveil.typing import Floats
 
 WINDOWS = (1, 2, 4, 8)  # cells that are looked at together for the ends of a range
-BEYOND = 2  # cells beyond those that stand out that a learnt range has
-RANGE_DEVIATIONS = (
-    5.0  # of its noise that the records beyond an end of a learnt range are worth
-)
+BEYOND = 2  # octaves beyond those that stand out that a learnt range has
+FALSE_CHANCE = 1e-6  # that empty cells stand out of the noise, in any column and round
+ROUNDS = (0.3, 0.3, 0.4)  # of the counts that look for cells, their parts
+FOUND_DEVIATIONS = 2.0  # beyond the least, by which records stand out nearly always
+MIDDLE_CELLS = 2  # in which that share of the records lies, at least, of most columns
+MIDDLE_SHARE = 0.75
+SINGLE_DEVIATIONS = 5.0  # of its noise that records of one value are, to be kept apart
 
 
 def first_of(column: Column) -> Cells:
@@ -33,18 +40,49 @@ def first_of(column: Column) -> Cells:
     )
 
 
-def seen_cells(counts: Floats, deviation: float) -> slice:
-    """From the first to the last cell where records stand out of the noise, alone or with neighbours together."""
+def standing_out(cells: int, looks: int) -> float:
+    """Deviations of its noise beyond which a count stands out, so many cells being looked at so many times.
+
+    Every window of cells is looked at, and every sum from either end: all of them together are wrong with a chance of
+    FALSE_CHANCE at most, whatever the column holds.
+    """
+    windows = sum(max(cells - width + 1, 0) for width in WINDOWS)
+    return float(-ndtri(FALSE_CHANCE / (looks * (windows + 2 * cells))))
+
+
+def looked_for(columns: int) -> int:
+    """How many counts look for cells of so many columns."""
+    return columns * len(ROUNDS)
+
+
+def standing_out_of(column: Column, looks: int) -> float:
+    """Deviations beyond which counts of the first cells of a column stand out."""
+    return standing_out(first_of(column).size, looks)
+
+
+def records_to_stand_out(column: Column, looks: int) -> float:
+    """How many records a column must have to be found nearly always, in deviations of a count's noise."""
+    least = standing_out_of(column, looks) + FOUND_DEVIATIONS
+    return least * math.sqrt(MIDDLE_CELLS) / MIDDLE_SHARE
+
+
+def seen_cells(counts: Floats, least: float) -> slice | None:
+    """From the first to the last cell where records stand out of the noise, alone or with neighbours together.
+
+    Records stand out from `least` on, of one cell; None where none do.
+    """
     widths = [width for width in WINDOWS if width <= len(counts)]
     sums = {
         width: np.convolve(counts, np.ones(width), "valid") / math.sqrt(width)
         for width in widths
     }
     core = max(widths, key=lambda width: float(sums[width].max()))
+    if sums[core].max() <= least:
+        return None
     first = int(np.argmax(sums[core]))
     last = first + core - 1
     for width in widths:
-        told = np.flatnonzero(sums[width] > RANGE_DEVIATIONS * deviation)
+        told = np.flatnonzero(sums[width] > least)
         below = told[told + width <= first]
         above = told[told > last]
         if len(below):
@@ -54,13 +92,13 @@ def seen_cells(counts: Floats, deviation: float) -> slice:
     return slice(first, last + 1)
 
 
-def without_empty_ends(counts: Floats, kept: slice, deviation: float) -> slice:
+def without_empty_ends(counts: Floats, kept: slice, least: float) -> slice:
     """The cells that are kept but the outermost, as long as the records in these do not stand out of the noise.
 
     Cells that are looked at together may be empty ones in part: below a column of counts, say, negative ones.
     """
     seen = counts[kept]
-    noise = RANGE_DEVIATIONS * deviation * np.sqrt(np.arange(1, len(seen) + 1))
+    noise = least * np.sqrt(np.arange(1, len(seen) + 1))
     below = np.flatnonzero(np.cumsum(seen) > noise)
     above = len(seen) - 1 - np.flatnonzero(np.cumsum(seen[::-1]) > noise)
     if not len(below) or not len(above):
@@ -72,27 +110,37 @@ def without_empty_ends(counts: Floats, kept: slice, deviation: float) -> slice:
 def ranged_cells(cells: Cells, kept: slice, day: bool) -> tuple[Cells, slice]:
     """The cells that are kept and their place among all: with room beyond, so that few numbers are moved to an end.
 
-    Two octaves more on either side, of the same sign; of dates nothing. A single value gets a neighbour.
+    Two octaves more on either side, of the same sign; of dates half a year. A single value gets a neighbour.
     """
     first = kept.start
     last = kept.stop
     if cells.low[first] == cells.high[last - 1]:
         first = max(first - 1, 0)
         last = min(last + 1, cells.size)
-    signed = cells.low + cells.high != 0  # not so the cell of 0 among whole numbers
-    for _ in range(0 if day else BEYOND):
-        if first > 0 and signed[first] and cells.low[first - 1] * cells.low[first] > 0:
-            first -= 1
-        reached = last - 1
-        if (
-            last < cells.size
-            and signed[reached]
-            and cells.high[last] * cells.high[reached] > 0
-        ):
-            last += 1
+    if day:
+        first = max(first - 1, 0)
+        last = min(last + 1, cells.size)
+    else:
+        for _ in range(BEYOND):
+            first, last = _octave_more(cells, first, last)
     low = cells.low[first:last]
     high = cells.high[first:last]
     return Cells.of(np.concatenate([low, high]), low[low == high]), slice(first, last)
+
+
+def _octave_more(cells: Cells, first: int, last: int) -> tuple[int, int]:
+    """First and last place with one more cell on either side, where it is of the same sign."""
+    signed = cells.low + cells.high != 0  # not so the cell of 0 among whole numbers
+    if first > 0 and signed[first] and cells.low[first - 1] * cells.low[first] > 0:
+        first -= 1
+    reached = last - 1
+    if (
+        last < cells.size
+        and signed[reached]
+        and cells.high[last] * cells.high[reached] > 0
+    ):
+        last += 1
+    return first, last
 
 
 def moved(cells: Cells, masses: Floats, finer: Cells) -> Floats:
@@ -133,18 +181,84 @@ def _below(
     )
 
 
-def seen_masses(
-    column: Column, cells: Cells, noisy: Floats, deviation: float, unranged: bool
-) -> tuple[Cells, Floats]:
-    """The cells that stand out of the noise, and what lies in them; of a column without a range, its range's alone."""
-    kept: Any = seen_cells(noisy, deviation)
-    if unranged:
-        day = column.kind in (DATE, MOMENT)
-        if not day:
-            kept = without_empty_ends(noisy, kept, deviation)
-        cells, kept = ranged_cells(cells, kept, day)
-        noisy = noisy[kept]
-        kept = slice(None)
-    masses = np.zeros(cells.size)
-    masses[kept] = simplex(noisy[kept], max(float(noisy[kept].sum()), 1.0))
-    return cells, masses
+@dataclass(frozen=True, eq=False)
+class Sought:
+    """A column of numbers whose cells are looked for: those to be counted next, and what counts told so far.
+
+    As long as nothing stands out of the noise the same cells are counted again, and their counts put together.
+
+    Example: `Sought.first(column).seen(noisy, 15.0, 3)` has masses where records stand out of noise of 15.
+    """
+
+    column: Column
+    cells: Cells
+    masses: Floats | None = None
+    """Records in the cells, about; None as long as nothing stands out."""
+    counts: Floats | None = None
+    variance: float = math.inf
+
+    @classmethod
+    def first(cls, column: Column) -> Sought:
+        """Before anything is known but the public range."""
+        return cls(column, first_of(column))
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether the range is not given."""
+        return self.column.low is None
+
+    def seen(self, noisy: Floats, deviation: float, looks: int) -> Sought:
+        """After one more count of its cells; `looks` is the number of counts of all columns.
+
+        Returns:
+            The cells that stand out, with their masses; itself with more counts where none do.
+        """
+        variance = deviation**2
+        if self.counts is not None:
+            parts = np.array([1 / self.variance, 1 / variance]) / (
+                1 / self.variance + 1 / variance
+            )
+            noisy = parts[0] * self.counts + parts[1] * noisy
+            variance = 1 / (1 / self.variance + 1 / variance)
+        least = standing_out(self.cells.size, looks) * math.sqrt(variance)
+        kept: Any = seen_cells(noisy, least)
+        if kept is None:
+            if self.masses is not None:
+                return self
+            return replace(self, counts=noisy, variance=variance)
+        cells = self.cells
+        if self.is_learnt and self.masses is None:
+            day = self.column.kind in (DATE, MOMENT)
+            kept = without_empty_ends(noisy, kept, least)
+            cells, kept = ranged_cells(cells, kept, day)
+            noisy = noisy[kept]
+            kept = slice(None)
+        masses = np.zeros(cells.size)
+        masses[kept] = simplex(noisy[kept], max(float(noisy[kept].sum()), 1.0))
+        return replace(self, cells=cells, masses=masses, counts=None)
+
+    def finer(self, shares: Floats, least: float) -> Sought:
+        """With cells between the quantiles at these shares; single values stay where at least so many records are."""
+        if self.masses is None:
+            return self
+        cells = finer_cells(
+            self.cells, self.masses, shares, self.column.is_whole, least
+        )
+        return self._moved_to(cells)
+
+    def ended(self, shares: Floats) -> Sought:
+        """After the last count: even cells of a given range where nothing stood out, finer ends of a learnt one."""
+        if self.masses is not None:
+            if not self.is_learnt:
+                return self
+            return self._moved_to(
+                with_ladders(self.cells, self.masses, self.column.is_whole)
+            )
+        if self.is_learnt:
+            return self
+        even = replace(self, masses=self.cells.high - self.cells.low)
+        return even.finer(shares, math.inf)
+
+    def _moved_to(self, cells: Cells) -> Sought:
+        assert self.masses is not None
+        return replace(self, cells=cells, masses=moved(self.cells, self.masses, cells))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ COVERAGE = 0.95
 MODEL_CORRELATION = (
     0.03  # by which normal scores may miss a correlation whatever the noise
 )
-FAR_CORRELATION = 0.1  # the same, of columns of a series that are no neighbours: values are not looked at
+NO_ROOM = (0.0, 0.0)
 WIDEST = 0.15  # half-width from which a share or a correlation is not trusted
 WIDEST_SPREAD = 0.25  # half-width from which a mean or a quantile is not trusted, in the column's spread
 
@@ -91,54 +91,44 @@ def banded(
     errors: Sequence[Mapping[Told, float]],
     least_share: float,
     columns: Sequence[Column],
-    series: Sequence[Sequence[str]] = (),
+    rooms: Mapping[tuple[str, str], tuple[float, float]] | None = None,
+    unknown: Collection[str] = (),
 ) -> pa.Table:
     """Statements with their intervals, from the errors of the same statements in replays of the release.
 
     Shares of missing cells below `least_share` are drawn as none at all, here and in every replay. Quantiles of whole
-    numbers jump by 1, and few replays may show no jump: their intervals end at whole numbers.
+    numbers jump by 1, and few replays may show no jump: their intervals end at whole numbers. `rooms` says of pairs of
+    columns how far below and above the model their correlation may lie whatever the noise; of `unknown` columns, which
+    are drawn empty, nothing is said.
     """
     whole = {column.name for column in columns if column.is_whole}
-    rows = [
-        (
-            told,
-            value,
-            _reach(
-                told,
-                [one[told] for one in errors if told in one],
-                least_share,
-                _model_error(told, series),
-            ),
-        )
-        for told, value in said.items()
-    ]
-    trusted = [_trusted(told, reach, said) for told, _, reach in rows]
+    given = rooms or {}
+    rows = []
+    for told, value in said.items():
+        if told.column in unknown:
+            rows.append((told, value, math.inf, NO_ROOM))
+            continue
+        room = given.get((told.column, told.other), NO_ROOM)
+        is_plain = told.statistic == "correlation" and room == NO_ROOM
+        seen = [one[told] for one in errors if told in one]
+        reach = _reach(told, seen, least_share, MODEL_CORRELATION * is_plain)
+        rows.append((told, value, reach, room))
+    trusted = [_trusted(told, reach + max(room), said) for told, _, reach, room in rows]
     ends = [
-        _within(told, value, reach, told.column in whole) for told, value, reach in rows
+        _within(told, value, reach, room, told.column in whole)
+        for told, value, reach, room in rows
     ]
     return pa.table(
         {
-            "column": [told.column for told, _, _ in rows],
-            "statistic": [told.statistic for told, _, _ in rows],
-            "other": [told.other for told, _, _ in rows],
-            "value": [value for _, value, _ in rows],
+            "column": [told.column for told, *_ in rows],
+            "statistic": [told.statistic for told, *_ in rows],
+            "other": [told.other for told, *_ in rows],
+            "value": [value for _, value, *_ in rows],
             "low": [low for low, _ in ends],
             "high": [high for _, high in ends],
             "trusted": trusted,
         }
     )
-
-
-def _model_error(told: Told, series: Sequence[Sequence[str]]) -> float:
-    """By how much scores may miss a statement whatever the noise, which no replay shows."""
-    if told.statistic != "correlation":
-        return 0.0
-    for names in series:
-        if told.column in names and told.other in names:
-            places = [list(names).index(one) for one in (told.column, told.other)]
-            if abs(places[0] - places[1]) > 1:
-                return FAR_CORRELATION
-    return MODEL_CORRELATION
 
 
 def _reach(
@@ -154,7 +144,9 @@ def _reach(
     return reach
 
 
-def _within(told: Told, value: float, reach: float, whole: bool) -> tuple[float, float]:
+def _within(
+    told: Told, value: float, reach: float, room: tuple[float, float], whole: bool
+) -> tuple[float, float]:
     """The interval; shares lie between 0 and 1, correlations between -1 and 1."""
     if whole and told.statistic.startswith("quantile") and math.isfinite(reach):
         return float(math.floor(value - reach)), float(math.ceil(value + reach))
@@ -166,7 +158,7 @@ def _within(told: Told, value: float, reach: float, whole: bool) -> tuple[float,
     elif told.statistic == "missing" or told.statistic.startswith("share"):
         low = 0.0
         high = 1.0
-    return max(value - reach, low), min(value + reach, high)
+    return max(value - reach - room[0], low), min(value + reach + room[1], high)
 
 
 def _trusted(told: Told, reach: float, said: Mapping[Told, float]) -> bool:
