@@ -37,7 +37,6 @@ import time
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -95,6 +94,7 @@ class Verdict:
     private: bool
     basis: str = PAIR_ALONE
     checked: str = ALONE
+    unchecked: tuple[str, ...] = ()
 
 
 class Work:
@@ -1139,8 +1139,14 @@ SMALL = "the noise is too small for the stated l2_sensitivity, grid and charged 
 OPEN = "the noise covers the stated l2_sensitivity only if its last places are read in the issuer's favour"
 
 
-BOUNDS, LOSSES = ("rows_per_group", "groups_per_unit"), "squared losses"
+ROWS, TOUCHED, CELLS = BOUNDS = ("rows_per_group", "groups_per_unit", "groups_in_all")
+LOSSES, EPSILONS, NOISES = "squared losses", "epsilons", "noise variances"
+LISTS = {"histograms": "histogram", "cumulative counts, times the least": "cumulative"}
 PLACES = Fraction(1, 2**40)  # of a table's losses and variances, which are told as floats
+KEPT = 2.0**-17  # of a table's mean shift, for rounding to grids
+SCALED, MOVED = 2.0**-28, 2.0**-18  # of Laplace noise, whose scale is a fraction and whose rows lie on a grid
+ONE_SIDED = ("l2_sensitivity", "shape", "grid", "rounding_l2", "noise_covariance")
+WORDS = ("release", "guarantee", "composition", "assumptions", "account", "dataset", "library_version")
 
 
 def check_parameters(record: dict[str, Any], work: Work) -> None:
@@ -1153,9 +1159,11 @@ def check_parameters(record: dict[str, Any], work: Work) -> None:
     for name in BOUNDS:
         if name in known and (type(known[name]) is not int or known[name] < 1):
             raise Refuted(f"the parameter {name!r} is no whole number of at least 1")
-    if not known.keys() & {"l2_sensitivity", "mean_shift", "rounding_l2"}:
-        return
     parts, _ = read_charge(record)
+    if EPSILONS in known and LOSSES not in known and is_whole(known):
+        check_laplace_draws(known, parts, number(record, "epsilon"))
+    if not known.keys() & {"l2_sensitivity", "mean_shift", "rounding_l2", LOSSES}:
+        return
     if any(part.edges is None or part.batched or any(gap for gap, _, _ in part.edges[0]) for part in parts):
         raise Refuted("Gaussian noise is charged as one mean shift, the certificate charges something else")
     charged = sum((term[2] * part.count for part in parts for term in (part.edges or [[]])[0]), Fraction(0))
@@ -1214,43 +1222,181 @@ def basis_of(record: dict[str, Any]) -> str:
     )
 
 
-def check_draws(known: dict[str, Any], charged: Fraction) -> None:
-    """A table's draws: their squared losses are within what is charged, and the noise is what they and a unit need.
+def names_of_table(known: dict[str, Any]) -> list[str]:
+    """The parameters that say together what a table's draws cost."""
+    spent = [name for name in (LOSSES, EPSILONS) if name in known]
+    spent = spent or [EPSILONS if known.get("law") == "laplace" else LOSSES]
+    return ["law", *BOUNDS, *spent, NOISES]
 
-    A unit moves t numbers by r rows at most: of white noise its squared loss is t r^2 over the variance, of numbers
-    that share noise at least t r^2 over own variance and t times the shared one.
+
+def is_whole(known: dict[str, Any]) -> bool:
+    """Whether all of them are there, and fit each other in kind."""
+    if not all(name in known for name in names_of_table(known)):
+        return False
+    if known[TOUCHED] > known[CELLS]:
+        raise Refuted("a unit counts in more groups than there are")
+    if known["law"] != ("gaussian" if LOSSES in known else "laplace") or (LOSSES in known and EPSILONS in known):
+        raise Refuted("the law of the noise is not that of what is spent")
+    return True
+
+
+def all_positive(known: dict[str, Any], name: str) -> dict[str, Fraction]:
+    """An object of positive numbers."""
+    if not isinstance(known[name], dict):
+        raise Undecided(f"the parameter {name!r} is no object")
+    return {one: positive(known[name], one) for one in known[name]}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A table's draw as it is stated: variances of each number, shared by all, and of sums drawn beside them.
+
+    A unit of r rows in each of t groups at most loses r^2 times the largest j (1/a + sum 1/s) - j^2 b / (a (a + d b))
+    over j <= t, with own noise a, shared noise b, variances s and d groups.
     """
-    noise = known.get("noise variances", {})
-    if not isinstance(known[LOSSES], dict) or not isinstance(noise, dict):
-        raise Undecided("the parameters of the draws are no objects")
-    losses = {name: positive(known[LOSSES], name) for name in known[LOSSES]}
-    if sum(losses.values()) > charged:
+
+    name: str
+    own: Fraction
+    shared: Fraction = Fraction(0)
+    beside: tuple[Fraction, ...] = ()
+
+    def lost(self, touched: int, cells: int) -> Fraction:
+        """The largest squared loss at one row: a parabola in j, at its top or at the end."""
+        slope = 1 / self.own + sum((1 / one for one in self.beside), Fraction(0))
+        bend = self.shared / (self.own * (self.own + cells * self.shared))
+        top = touched if not bend else min(touched, math.floor(slope / (2 * bend)))
+        return max(slope * j - bend * j * j for j in {top, min(top + 1, touched)})
+
+
+def check_draws(known: dict[str, Any], charged: Fraction) -> None:
+    """A table's draws: their squared losses are what is charged, and the noise is what they and a unit need.
+
+    Where nobody says how many groups there are, the noise may be more than that, and shared noise counts as t of it.
+    """
+    losses, whole_table = all_positive(known, LOSSES), is_whole(known)
+    total = sum(losses.values(), Fraction(0))
+    if total > charged:
         raise Refuted("the squared losses of the draws add up to more than is charged")
-    if not all(name in known for name in BOUNDS):
+    left = math.sqrt(charged) - KEPT
+    if whole_table and abs(float(total) - left**2) > 2.0**-36 * left**2:
+        raise Refuted("the squared losses of the draws do not add up to what is charged")
+    if not all(name in known for name in (ROWS, TOUCHED, NOISES)):
         return
-    rows, groups = (Fraction(known[name]) for name in BOUNDS)
-    for name, own, shared, white in draws_stated(noise):
-        if name not in losses:
-            raise Refuted(f"the noise of {name} has no squared loss")
-        least, total = groups * rows**2 / losses[name], own + groups * shared
-        if total < least * (1 - PLACES):
-            raise Refuted(f"the noise of {name} is too small for its squared loss and the bounds of a unit")
-        if white and total > least * (1 + PLACES):
-            raise Refuted(f"the noise of {name} does not follow from its squared loss and the bounds of a unit")
+    rows, touched = known[ROWS], known[TOUCHED]
+    stated = draws_stated(known)
+    for one in stated:
+        if one.name not in losses:
+            raise Refuted(f"the noise of {one.name} has no squared loss")
+        loss = losses[one.name]
+        plain_loss = touched / (one.own + touched * one.shared)
+        lost = rows**2 * (one.lost(touched, known[CELLS]) if whole_table else plain_loss)
+        if lost > loss * (1 + PLACES):
+            raise Refuted(f"the noise of {one.name} is too small for its squared loss and the bounds of a unit")
+        white = not one.shared and not one.beside
+        if (whole_table or white) and lost < loss * (1 - PLACES):
+            raise Refuted(f"the noise of {one.name} does not follow from its squared loss and the bounds of a unit")
+    open_losses = losses.keys() - {one.name for one in stated} if whole_table else set()
+    for name in open_losses:
+        if name.partition(" ")[0] in ("rows", "sum", *LISTS.values()):
+            raise Refuted(f"the noise of {name} is not stated")
 
 
-def draws_stated(noise: dict[str, Any]) -> Iterator[tuple[str, Fraction, Fraction, bool]]:
-    """Every draw that is stated: name, own and shared variance, and whether its noise is white."""
+def draws_stated(known: dict[str, Any]) -> list[Drawn]:
+    """Every draw that is stated."""
+    noise = known[NOISES]
+    if not isinstance(noise, dict) or not noise.keys() <= {"rows", "features", "sums", *LISTS}:
+        raise Undecided("the parameter 'noise variances' is not of draws that are known")
+    if "features" in noise and "rows" not in noise:
+        raise Undecided("the parameter 'noise variances' has sums without their counts")
+    lists = {name: noise.get(name, []) for name in ("features", "sums", *LISTS)}
     pairs = [("rows", noise["rows"])] if "rows" in noise else []
-    try:
-        pairs += [(f"sum {place}", pair) for place, pair in enumerate(noise.get("sums", []))]
-        for name, (own, shared) in pairs:
-            yield name, positive({name: own}, name), Fraction(shared), False
-        for entry, name in (("histograms", "histogram"), ("cumulative counts, times the least", "cumulative")):
-            for place, own in enumerate(noise.get(entry, [])):
-                yield f"{name} {place}", positive({name: own}, name), Fraction(0), True
-    except (TypeError, ValueError, OverflowError):
-        raise Undecided("the parameter 'noise variances' is not of numbers") from None
+    if not all(isinstance(one, list) for one in lists.values()):
+        raise Undecided("the parameter 'noise variances' is not of lists")
+    pairs += [(f"sum {place}", pair) for place, pair in enumerate(lists["sums"])]
+    if not all(isinstance(pair, list) and len(pair) == 2 for _, pair in pairs):
+        raise Undecided("a variance of the parameter 'noise variances' is not two numbers")
+    found = []
+    for name, (own, shared) in pairs:
+        beside = tuple(positive({name: one}, name) for one in lists["features"]) if name == "rows" else ()
+        none = type(shared) in (int, float) and shared == 0
+        both = positive({name: own}, name), Fraction(0) if none else positive({name: shared}, name)
+        found.append(Drawn(name, *both, beside))
+    for entry, name in LISTS.items():
+        found += [Drawn(f"{name} {place}", positive({name: own}, name)) for place, own in enumerate(lists[entry])]
+    return found
+
+
+def check_laplace_draws(known: dict[str, Any], parts: list[Part], promised: float) -> None:
+    """Laplace noise of scale b on a grid g has variance g^2 / (2 sinh(1/(2b))^2); r t rows are the shift times g."""
+    epsilons, variances = all_positive(known, EPSILONS), all_positive(known, NOISES)
+    if sum(epsilons.values()) > Fraction(promised):
+        raise Refuted("the epsilons of the draws add up to more than is promised")
+    sources = {name: name if name in epsilons else name.partition(" ")[0] for name in variances}
+    if epsilons.keys() != set(sources.values()):
+        raise Refuted("the draws with noise are not those with an epsilon")
+    kinds = {part.profile["profile"] if part.profile else "" for part in parts}
+    if sum(part.count for part in parts) != len(variances) or kinds != {"discrete-laplace"}:
+        raise Refuted("the charge is not one pair of discrete Laplace noise for each draw")
+    pairs = [discrete_laplace(part.profile["parameters"]) for part in parts if part.profile for _ in range(part.count)]
+    for name, variance in variances.items():
+        own = float(epsilons[sources[name]]) / list(sources.values()).count(sources[name])
+        fitting = [pair for pair in pairs if laplace_fits(*pair, own, float(variance), known[ROWS] * known[TOUCHED])]
+        if not fitting:
+            raise Refuted(f"the noise of {name} does not follow from its epsilon and the bounds of a unit")
+        pairs.remove(fitting[0])
+
+
+def laplace_fits(shift: int, scale: Fraction, epsilon: float, variance: float, moved: int) -> bool:
+    """Whether noise on a grid of a power of two has this epsilon and variance, for rows that move so far."""
+    if abs(shift / float(scale) - epsilon) > epsilon * 2.0**-36:
+        return False
+    grid = math.sqrt(2 * variance) * math.sinh(1 / (2 * float(scale)))
+    if not 0 < grid < math.inf:
+        return False
+    power = 2.0 ** round(math.log2(grid))
+    return abs(grid - power) <= SCALED * power and moved <= shift * power <= moved * (1 + MOVED)
+
+
+def held(known: dict[str, Any]) -> set[str]:
+    """Parameters of which another number would not pass, where these did."""
+    found = {"mean_shift"} & known.keys()
+    if "l2_ball" in known:
+        found |= {"l2_ball", "l2_sensitivity"}
+    if not known.keys() & {LOSSES, EPSILONS} or not is_whole(known):
+        return found
+    if EPSILONS in known:
+        return found | {"law", EPSILONS, NOISES, ROWS, TOUCHED}
+    found |= {"law", LOSSES, NOISES}
+    touched, cells = known[TOUCHED], known[CELLS]
+    for one in draws_stated(known):
+        lost = one.lost(touched, cells)
+        others = [one.lost(other, cells) for other in (touched - 1, touched + 1) if other]
+        pinned = all(abs(other - lost) > 2 * PLACES * lost for other in others)
+        found |= {ROWS} | ({TOUCHED} if pinned else set()) | ({CELLS} if one.shared else set())
+    return found
+
+
+def unchecked(record: dict[str, Any], *, compared: bool) -> tuple[str, ...]:
+    """Fields that may say anything without the verdict changing: the issuer's word."""
+    known, adjacency, charge = record["parameters"], record["adjacency"], record["dominating"]["charge"]
+    checked, names = held(known), list(WORDS)
+    if adjacency["parameters"]:
+        names.append("adjacency.parameters.space" if "l2_ball" in known else "adjacency.parameters")
+    names += ["ledger"] if record.get("ledger") is not None else []
+    names += ["values"] if record.get("values") is not None and not compared else []
+    if not {"mean_shift", EPSILONS} & checked:
+        names.append("dominating.charge")
+    elif "draw_identities" in charge:
+        names.append("dominating.charge.draw_identities")
+    wanted: list[str] = []
+    if record["release"]["mechanism"] == "table":
+        wanted = names_of_table(known)
+    elif known.keys() & {"l2_sensitivity", "noise_covariance", "rounding_l2"}:
+        wanted = [*ONE_SIDED, "mean_shift"]
+    led = ONE_SIDED if "l2_sensitivity" in known else ()
+    lines = [f"{name} (from one side)" if name in led else name for name in known if name not in checked]
+    lines += [f"{name} (not stated)" for name in wanted if name not in known]
+    return (*names, *(f"parameters.{line}" for line in lines))
 
 
 def positive(known: dict[str, Any], name: str) -> Fraction:
@@ -2052,6 +2198,7 @@ def verify(
     work = Work(seconds)
     refuted, open_questions, malformed = [], [], []
     lower, upper, signature, private, basis, checked = 0.0, 1.0, "none", False, PAIR_ALONE, ALONE
+    open_fields: tuple[str, ...] = ()
     try:
         record = read(body)
         check_form(record)
@@ -2068,6 +2215,7 @@ def verify(
                 lower, upper = found or (lower, upper)
             except Undecided as reason:
                 open_questions.append(str(reason))
+        open_fields = unchecked(record, compared=record["version"] == 3 and bool(tables))
     except Refuted as reason:
         refuted.append(str(reason))
     except NoCertificate as reason:
@@ -2081,7 +2229,10 @@ def verify(
         VERIFIED,
     )
     return Verdict(
-        outcome, tuple(malformed + refuted + open_questions), lower, upper, signature, private, basis, checked
+        outcome,
+        tuple(malformed + refuted + open_questions),
+        *(lower, upper, signature, private, basis, checked),
+        open_fields,
     )
 
 
@@ -2149,6 +2300,7 @@ def main(words: list[str] | None = None) -> int:
     print(f"delta in [{found.delta_lower:.17g}, {found.delta_upper:.17g}]; signature: {found.signature}")
     if found.outcome == VERIFIED:
         print(plain(f"it rests on {found.basis}"))
+        print(plain(f"not checked, by the issuer's word: {', '.join(found.unchecked)}"))
     print(found.outcome + ("" if found.private or found.outcome != VERIFIED else ", but no guarantee is claimed"))
     return {VERIFIED: 0, REFUTED: 1, NO_CERTIFICATE: 2, UNDECIDED: 3}[found.outcome]
 

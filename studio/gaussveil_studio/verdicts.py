@@ -128,6 +128,7 @@ def _verdict(
         "proven": found.proven,
         "signature": found.signature,
         "rests_on": found.rests_on,
+        "on_trust": found.on_trust,
         "problems": list(found.problems),
         "explained": explained(read)
         + ([["Not checked", NOT_CHECKED.format(", ".join(others))]] if others else []),

@@ -31,6 +31,7 @@ class CertificateVerdict(BaseModel):
     proven: bool
     signature: str
     rests_on: str
+    on_trust: str
     problems: list[str]
     explained: list[tuple[str, str]]
     certificate: dict[str, object]

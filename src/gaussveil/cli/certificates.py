@@ -254,6 +254,7 @@ def _answer(read: Certificate, found: Verification) -> dict[str, object]:
         "proven": found.proven,
         "signature": found.signature,
         "rests_on": found.rests_on,
+        "unchecked": list(found.unchecked),
         "account": read.account,
         "problems": list(found.problems),
     }
@@ -274,6 +275,8 @@ def _print(read: Certificate, found: Verification, others: list[str]) -> None:
         f"recomputed delta: at most {digits(found.delta_upper)}, {how}; signature: {found.signature}"
     )
     print_line(f"it rests on {found.rests_on}")
+    if found.unchecked:
+        print_line(printable(f"not checked, the issuer's word: {found.on_trust}"))
     for problem in found.problems:
         print(printable(f"does not hold: {problem}"))
     words = {

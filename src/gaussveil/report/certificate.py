@@ -122,6 +122,7 @@ def _checked(verification: Verification | None) -> tuple[Section, ...]:
         ("Verdict", "every statement holds" if verification.ok else "does not verify"),
         ("Recomputed delta", _between(verification)),
         ("Recomputed from", verification.rests_on),
+        ("Not checked, the issuer's word", verification.on_trust),
         ("Signature", verification.signature),
         *(("Problem", problem) for problem in verification.problems),
     ]

@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.certificates.certificate import Certificate
-from gaussveil.accounting.certificates.table_parameters import table_problems
+from gaussveil.accounting.certificates.table_parameters import table_checks
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import Composition
 from gaussveil.errors import FormatError
@@ -48,6 +48,8 @@ class Basis:
     problems: list[str] = field(default_factory=list)
     unproven: list[str] = field(default_factory=list)
     rests_on: str = PAIR_ALONE
+    checked: set[str] = field(default_factory=set)
+    """Parameters that another number would not fit."""
 
 
 def basis(certificate: Certificate) -> Basis:
@@ -62,9 +64,20 @@ def basis(certificate: Certificate) -> Basis:
     known = certificate.parameters
     try:
         tied = _check_ball(known, certificate.adjacency, found)
+        if tied:
+            found.checked |= {"l2_ball", "l2_sensitivity"}
         if known.keys() & {"l2_sensitivity", "mean_shift", "rounding_l2"}:
             _check_noise(certificate, found)
-        found.problems += table_problems(known, _one_energy(certificate))
+        if "mean_shift" in known:
+            found.checked.add("mean_shift")
+        table = table_checks(
+            known,
+            _one_energy(certificate),
+            [part.to_dict() for part in certificate.charge.parts],
+            certificate.epsilon,
+        )
+        found.problems += table.problems
+        found.checked |= table.checked
         if "l2_sensitivity" in known:
             if tied:
                 found.rests_on = PAIR_AND_PARAMETERS

@@ -11,6 +11,7 @@ from gaussveil.accounting.certificates import keys
 from gaussveil.accounting.certificates.cells import Sheet, cells_of
 from gaussveil.accounting.certificates.certificate import Certificate
 from gaussveil.accounting.certificates.parameters import PAIR_ALONE, basis
+from gaussveil.accounting.certificates.unchecked import unchecked
 from gaussveil.accounting.certificates.values import DIFFERENT
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.ledger.rules import check_neighbours
@@ -42,6 +43,7 @@ class Verification:
     says how far the checks reach: from the public parameters on, from the owner's word, or from the charged pair alone.
     `outcome` is "verified", "refuted" if a statement is proven false, or "not decided" if only a proof is wanting.
     `proven` tells whether every rounding of the recomputed ends is counted, or they were computed in doubles.
+    `unchecked` names the fields that stand on the certificate by the issuer's word: other contents would pass as well.
     """
 
     ok: bool
@@ -54,6 +56,7 @@ class Verification:
     open_questions: int = 0
     checked: str = ALONE
     proven: bool = False
+    unchecked: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> str:
@@ -63,6 +66,19 @@ class Verification:
         if len(self.problems) == self.open_questions:
             return "not decided"
         return "refuted"
+
+    @property
+    def on_trust(self) -> str:
+        """What stands on the certificate by the issuer's word, in one line."""
+        inside = "parameters."
+        own = [name for name in self.unchecked if not name.startswith(inside)]
+        named = [
+            name.removeprefix(inside) for name in self.unchecked if name not in own
+        ]
+        words = ", ".join(own)
+        if named:
+            words += f"; of the parameters {', '.join(named)}"
+        return words.replace("_", " ")
 
     def require(self) -> None:
         """Raise `VerificationError` unless every check passed."""
@@ -114,8 +130,10 @@ def verify_files(
         problems.append(str(error))
     unproven: list[str] = []
     rests_on = PAIR_ALONE
+    held: set[str] = set()
     try:
         parameters = basis(certificate)
+        held = parameters.checked
         problems += parameters.problems
         unproven += parameters.unproven
         rests_on = parameters.rests_on
@@ -125,6 +143,7 @@ def verify_files(
     _check_delta(certificate, lower, upper, proven, problems, unproven)
     checked = _check_numbers(certificate, tables, problems, unproven)
     signature = _check_signature(certificate, public_key, problems)
+    compared = certificate.values is not None and bool(tables)
     ok = not problems and not unproven
     return Verification(
         ok=ok,
@@ -137,6 +156,7 @@ def verify_files(
         open_questions=len(unproven),
         checked=checked,
         proven=proven,
+        unchecked=unchecked(certificate.body(), held, compared=compared),
     )
 
 

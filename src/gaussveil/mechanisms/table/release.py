@@ -244,6 +244,7 @@ def _parameters(noise: TableNoise) -> dict[str, object]:
         "answers": [repr(one) for one in request.answers],
         "rows_per_group": request.rows,
         "groups_per_unit": request.touched,
+        "groups_in_all": request.cells,
         "counted": request.counts,
         "averaged over": request.averaged,
         "law": noise.law,
