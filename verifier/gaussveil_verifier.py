@@ -1161,7 +1161,7 @@ def check_parameters(record: dict[str, Any], work: Work) -> None:
             raise Refuted(f"the parameter {name!r} is no whole number of at least 1")
     parts, _ = read_charge(record)
     if EPSILONS in known and LOSSES not in known and is_whole(known):
-        check_laplace_draws(known, parts, number(record, "epsilon"))
+        check_laplace_draws(known, parts)
     if not known.keys() & {"l2_sensitivity", "mean_shift", "rounding_l2", LOSSES}:
         return
     if any(part.edges is None or part.batched or any(gap for gap, _, _ in part.edges[0]) for part in parts):
@@ -1326,11 +1326,9 @@ def draws_stated(known: dict[str, Any]) -> list[Drawn]:
     return found
 
 
-def check_laplace_draws(known: dict[str, Any], parts: list[Part], promised: float) -> None:
+def check_laplace_draws(known: dict[str, Any], parts: list[Part]) -> None:
     """Laplace noise of scale b on a grid g has variance g^2 / (2 sinh(1/(2b))^2); r t rows are the shift times g."""
     epsilons, variances = all_positive(known, EPSILONS), all_positive(known, NOISES)
-    if sum(epsilons.values()) > Fraction(promised):
-        raise Refuted("the epsilons of the draws add up to more than is promised")
     sources = {name: name if name in epsilons else name.partition(" ")[0] for name in variances}
     if epsilons.keys() != set(sources.values()):
         raise Refuted("the draws with noise are not those with an epsilon")

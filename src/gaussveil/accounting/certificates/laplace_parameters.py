@@ -21,7 +21,6 @@ def laplace_problems(
     variances: Mapping[str, Fraction],
     moved: int,
     parts: list[Any],
-    epsilon: float,
 ) -> Iterator[str]:
     """What is false of draws of Laplace noise.
 
@@ -30,10 +29,7 @@ def laplace_problems(
         variances: of each draw's numbers, in squared rows; "rows 0", "rows 1" and so on share the epsilon of "rows".
         moved: by how many rows a unit moves a draw at most.
         parts: the parts of the charge, as they are stored.
-        epsilon: the promised one.
     """
-    if sum(epsilons.values()) > Fraction(epsilon):
-        yield "the epsilons of the draws add up to more than is promised"
     sources = [_source(name, epsilons) for name in variances]
     for name in epsilons.keys() - set(sources):
         yield f"the noise of {name} is not stated"

@@ -74,7 +74,6 @@ def basis(certificate: Certificate) -> Basis:
             known,
             _one_energy(certificate),
             [part.to_dict() for part in certificate.charge.parts],
-            certificate.epsilon,
         )
         found.problems += table.problems
         found.checked |= table.checked

@@ -57,7 +57,6 @@ def table_checks(
     known: Mapping[str, object],
     energy: Fraction | None,
     parts: list[Any],
-    epsilon: float,
 ) -> TableChecks:
     """Hold the parameters of a table's certificate against each other and against the charge.
 
@@ -65,7 +64,6 @@ def table_checks(
         known: the parameters.
         energy: the squared mean shift that is charged, where it is one.
         parts: the parts of the charge as they are stored.
-        epsilon: the promised one.
     """
     checks = TableChecks()
     checks.problems = [
@@ -87,7 +85,6 @@ def table_checks(
             {name: _positive(variance) for name, variance in variances.items()},
             _count(known, ROWS) * _count(known, TOUCHED),
             parts,
-            epsilon,
         )
         checks.checked = {LAW, EPSILONS, NOISE, ROWS, TOUCHED}
     return checks
