@@ -24,9 +24,10 @@ from gaussveil.accounting.directed import (
 from gaussveil.accounting.pure_losses import largest_loss, pure_epsilon
 from gaussveil.errors import AssumptionError
 from gaussveil.spectrum import Enclosure
-from gaussveil.spectrum.constants import SMALLEST_DELTA
+from gaussveil.spectrum.constants import LARGEST_EPSILON, SMALLEST_DELTA
 from gaussveil.spectrum.enclosures.interval import ZERO
-from gaussveil.spectrum.roots import brent
+from gaussveil.spectrum.roots import Trial, private_end
+from gaussveil.spectrum.turns import surrounded
 from gaussveil.spectrum.worse_orientation import WorseOrientation
 from gaussveil.typing import Floats
 
@@ -326,30 +327,33 @@ class Composition:
         def value(epsilon: float) -> float:
             return ideal(epsilon) + sampler_delta(epsilon, self.sampler_error)
 
-        def log_excess(epsilon: float) -> float:
-            return math.log(max(value(epsilon), 1e-320) / delta)
+        def look(epsilon: float) -> Trial:
+            here = value(epsilon)
+            log_excess = math.log(max(here, 1e-320) / delta)
+            if here > delta:
+                return Trial(max(log_excess, SMALLEST_DELTA))
+            return Trial(min(log_excess, 0.0))
 
-        high = low + max(0.125, low)
-        while value(high) > delta:
-            # Once the sampler's share alone exceeds delta, larger epsilons only make it worse: look more closely below.
-            if high > 1e6 or sampler_delta(high, self.sampler_error) > delta:
-                inside = [
-                    node
-                    for node in np.linspace(low, high, 65)
-                    if value(float(node)) <= delta
-                ]
-                if not inside:
-                    return math.inf
-                high = float(inside[0])
-                break
-            low = high
-            high = 2 * high
-        root = float(brent(log_excess, low, high, xtol=1e-14, rtol=1e-13))
-        step = 1e-13 * root
-        while value(root) > delta:
-            root = min(root + step, high)
-            step = 2 * step
-        return root
+        def is_decided(epsilon: float) -> bool:
+            # Once the sampler's share alone exceeds delta, larger epsilons only make it worse.
+            lost = sampler_delta(epsilon, self.sampler_error) > delta
+            return lost or epsilon > LARGEST_EPSILON or value(epsilon) <= delta
+
+        first = low + max(0.125, low)
+        before, high = surrounded(
+            is_decided, first, factor=2.0, least=first, most=math.inf
+        )
+        low = max(low, before)
+        if value(high) > delta:  # look more closely below
+            inside = [
+                node
+                for node in np.linspace(low, high, 65)
+                if value(float(node)) <= delta
+            ]
+            if not inside:
+                return math.inf
+            high = float(inside[0])
+        return private_end(look, high, low, high, rtol=1e-13)
 
     @cached_property
     def _worst_cumulants(self) -> list[tuple[float, float, float]]:

@@ -11,7 +11,8 @@ from gaussveil.accounting.relation import ADD_REMOVE
 from gaussveil.checks import real, refuse, whole
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum.enclosures.interval import log_down
-from gaussveil.spectrum.roots import brent
+from gaussveil.spectrum.roots import Trial, private_end
+from gaussveil.spectrum.turns import surrounded
 
 NOISE_RANGE = (1e-2, 1e6)
 FINEST = 1e-10  # relative width to which a noise multiplier is searched
@@ -132,30 +133,21 @@ noise_for = calibrate  # of a single Gaussian release, unless another mechanism 
 
 def _least_noise(excess: Callable[[float], float]) -> float:
     """Smallest noise multiplier found with excess <= 0; the excess falls with the noise."""
-    low = NOISE_RANGE[0]
-    high = 1.0
-    while excess(high) > 0.0:
-        low = high
-        high = 2.0 * high
-        if high > NOISE_RANGE[1]:
-            raise ParameterError(
-                "promises must be within reach of a noise multiplier below 10^6. This one is not."
-            )
-    while low == NOISE_RANGE[0] and high > 2.0 * low and excess(high / 2.0) <= 0.0:
-        high /= 2.0
-    low = max(low, high / 2.0)
-    if excess(low) <= 0.0:
-        return low
-    root = math.exp(
-        brent(
-            lambda log: max(excess(math.exp(log)), -1e6),
-            math.log(low),
-            math.log(high),
-            xtol=FINEST,
-        )
+    low, high = surrounded(
+        lambda noise: excess(noise) <= 0.0,
+        1.0,
+        factor=2.0,
+        least=NOISE_RANGE[0],
+        most=NOISE_RANGE[1],
     )
-    step = FINEST * root
-    while excess(root) > 0.0:
-        root = min(root + step, high)
-        step = 2.0 * step
-    return float(root)
+    if high == math.inf:
+        raise ParameterError(
+            "promises must be within reach of a noise multiplier below 10^6. This one is not."
+        )
+    return private_end(
+        lambda noise: Trial(excess(noise)),
+        high,
+        max(low, NOISE_RANGE[0]),
+        high,
+        rtol=FINEST,
+    )

@@ -13,6 +13,7 @@ from scipy.special import betainccinv, betaincinv
 from gaussveil import checks
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum import PrivacyLoss
+from gaussveil.spectrum.turns import first_whole
 from gaussveil.typing import Floats
 
 MOST_DRAWS = 2**53
@@ -148,18 +149,12 @@ def draws_needed(
             )
         )
 
-    high = 1
-    while not enough(high):
-        high *= 2
-        if high > MOST_DRAWS:
-            raise ParameterError(
-                "more than 2^53 draws would be needed; audit this claim by its pair, not by samples"
-            )
-    low = high // 2
-    while high - low > max(1, high // 1000):
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return math.ceil(high / (1.0 - pilot))
+    draws = first_whole(enough, MOST_DRAWS, share=1000)
+    if draws is None:
+        raise ParameterError(
+            "more than 2^53 draws would be needed; audit this claim by its pair, not by samples"
+        )
+    return math.ceil(draws / (1.0 - pilot))
 
 
 def _rates(loss: PrivacyLoss, epsilon: float) -> tuple[Floats, Floats]:

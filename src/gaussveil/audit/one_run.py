@@ -36,6 +36,7 @@ from gaussveil.audit.growth import (
 )
 from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
 from gaussveil.spectrum import GaussianPair
+from gaussveil.spectrum.turns import surrounded, turn
 from gaussveil.typing import Floats
 
 FEWEST_CANARIES = 10
@@ -199,16 +200,12 @@ def right_guesses_chance(found: Guessed, growth: Growth) -> float:
     """Upper end of the probability of at least so many right guesses under a claim: the largest feasible tail."""
     if _least_mass(found, growth, 1.0) <= 1.0:
         return 1.0
-    # of the tail's logarithm
-    low = -700.0
-    high = 0.0
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2.0
-        if _least_mass(found, growth, math.exp(middle)) <= 1.0:
-            low = middle
-        else:
-            high = middle
-    return min(1.0, math.exp(high) * ROUNDED_UP)
+
+    def is_too_large(log_tail: float) -> bool:
+        return _least_mass(found, growth, math.exp(log_tail)) > 1.0
+
+    log_tail = turn(is_too_large, -700.0, 0.0, looks=HALVINGS).after
+    return min(1.0, math.exp(log_tail) * ROUNDED_UP)
 
 
 def is_rarer(found: Guessed, growth: Growth, chance: float) -> bool:
@@ -321,17 +318,11 @@ def _guessed(
 
 def _largest(refutes: Callable[[float], bool]) -> float:
     """The largest number that is refuted, from below, by halving; 0 where none is."""
-    low = 0.0
-    high = 1.0
-    while refutes(high):
-        low = high
-        high = 2.0 * high
-        if high > LARGEST_EPSILON:
-            return low
-    for _ in range(24):
-        middle = (low + high) / 2.0
-        if refutes(middle):
-            low = middle
-        else:
-            high = middle
-    return low
+
+    def stands(number: float) -> bool:
+        return not refutes(number)
+
+    low, high = surrounded(stands, 1.0, factor=2.0, least=1.0, most=LARGEST_EPSILON)
+    if high == math.inf:
+        return low
+    return turn(stands, low, high, looks=24).before

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from gaussveil.calibration.class_search import (
-    Noise,
-)
+from gaussveil.calibration.class_search import Noise
+from gaussveil.spectrum.roots import Trial, private_end
+from gaussveil.spectrum.turns import surrounded
 
-MOST = 1e60  # times the guess: no budget beyond is looked at
-
-
+# times the guess: no budget beyond is looked at
 LEAST = 1e-15
+MOST = 1e60
+MOST_SEARCHES = 60
 
 
 class Warm:
@@ -48,42 +48,41 @@ def cheapest_within(
 
     Where no budget reaches the target, the noise of the largest one that was tried.
     """
-    step = 1.05
-    high = guess
-    best = below = noise_at(high)
-    low = high
-    while best.figure > target and high < MOST * guess:
-        low = high
-        below = best
-        high = high * step
-        step = step**2
-        best = noise_at(high)
-    if best.figure > target:
-        return best
-    while below.figure <= target:
-        best = below
-        high = low
-        low = low / step
-        step = step**2
-        if low < LEAST * guess:
-            return best
-        below = noise_at(low)
-    upper = best.figure
-    lower = below.figure
-    for _ in range(60):
-        if high <= low * (1 + tolerance):
-            break
-        if lower > target:
-            share = (lower - target) / (lower - max(upper, target - 10))
-        else:
+    seen: dict[float, Noise] = {}
+
+    def reaches(budget: float) -> bool:
+        if budget not in seen:
+            seen[budget] = noise_at(budget)
+        return seen[budget].figure <= target
+
+    low, high = surrounded(
+        reaches,
+        guess,
+        factor=1.05,
+        squared=True,
+        least=LEAST * guess,
+        most=MOST * guess,
+    )
+    if high == math.inf:
+        return seen[low]
+    if low == 0.0:
+        return seen[high]
+
+    def by_secant() -> float:
+        """Where a line through the ends of the bracket, of figures over log budgets, reaches the target."""
+        private = min(budget for budget in seen if reaches(budget))
+        other = max(budget for budget in seen if budget < private)
+        lower = seen[other].figure
+        share = (lower - target) / (lower - max(seen[private].figure, target - 10))
+        if not math.isfinite(share):
             share = 0.5
-        middle = low * (high / low) ** min(max(share, 0.1), 0.9)
-        noise = noise_at(middle)
-        if noise.figure <= target:
-            best = noise
-            high = middle
-            upper = noise.figure
-        else:
-            low = middle
-            lower = noise.figure
-    return best
+        return float(other * (private / other) ** min(max(share, 0.1), 0.9))
+
+    def look(budget: float) -> Trial:
+        reaches(budget)
+        return Trial(seen[budget].figure - target, by_secant())
+
+    cheapest = private_end(
+        look, by_secant(), low, high, rtol=tolerance, evaluations=MOST_SEARCHES
+    )
+    return seen[cheapest]

@@ -20,10 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from gaussveil.spectrum.turns import turn
 from gaussveil.typing import Floats
 
 NEARLY = 0.03  # of a step's length, how well it is known
-STUCK = 1e-9
+MOST_HALVES = 30  # a step of which less than 1e-9 fits is stuck
 ROUNDING = 1e-13  # relative, of sums of terms of one sign
 
 
@@ -67,15 +68,11 @@ class Cones(NamedTuple):
         """How much of the step fits, at most 1 and up to NEARLY of it, while every matrix is positive definite."""
         if self.plus(1.0, step).definite():
             return 1.0
-        inside = 0.0
-        outside = 1.0
-        while outside - inside > NEARLY * outside and outside > STUCK:
-            middle = (inside + outside) / 2
-            if self.plus(middle, step).definite():
-                inside = middle
-            else:
-                outside = middle
-        return inside
+
+        def leaves(share: float) -> bool:
+            return not self.plus(share, step).definite()
+
+        return turn(leaves, 0.0, 1.0, rtol=NEARLY, looks=MOST_HALVES).before
 
 
 class Bound(NamedTuple):

@@ -24,6 +24,7 @@ from gaussveil.spectrum.envelope_search import (
     feasible_log_delta,
     supremum,
 )
+from gaussveil.spectrum.turns import surrounded, turn
 
 Sensitivity = Callable[[float], tuple[float, float]]
 
@@ -101,15 +102,18 @@ def _proven(
             return None
         refused = private
         step = 2 * step
-    while refused > 0 and private > refused * (1 + LOOSE):
-        middle = math.sqrt(refused * private)
-        nearer, excess = envelope_at(middle)
+    if refused == 0.0:
+        return private, envelope
+    proofs = {private: envelope}
+
+    def is_proven(variance: float) -> bool:
+        nearer, excess = envelope_at(variance)
         if excess <= 0:
-            private = middle
-            envelope = nearer
-        else:
-            refused = middle
-    return private, envelope
+            proofs[variance] = nearer
+        return excess <= 0
+
+    near = turn(is_proven, refused, private, rtol=LOOSE, by_ratio=True)
+    return near.after, proofs[near.after]
 
 
 def variance_for_pair(
@@ -173,23 +177,20 @@ def smallest_variance(is_private: Callable[[float], bool]) -> float:
     """First variance found private, within 2^-16 of the last one that is not; 0 if that is enough."""
     if is_private(0.0):
         return 0.0
-    high = 1.0
-    while not is_private(high):
-        high *= 4
-        if high > LARGEST_VARIANCE:
-            raise ParameterError(
-                "no added variance suffices: check that the sensitivity falls as the variance grows."
-            )
-    low = high / 4
-    while is_private(low):
-        high = low
-        low = low / 4
-        if low < 1 / LARGEST_VARIANCE:
-            return high
-    while high - low > 2.0**-16 * high:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if is_private(middle) else (middle, high)
-    return high
+    low, high = surrounded(
+        is_private,
+        1.0,
+        factor=4.0,
+        least=1.0 / LARGEST_VARIANCE,
+        most=LARGEST_VARIANCE,
+    )
+    if high == math.inf:
+        raise ParameterError(
+            "no added variance suffices: check that the sensitivity falls as the variance grows."
+        )
+    if low == 0.0:
+        return high
+    return turn(is_private, low, high, rtol=2.0**-16, by_ratio=True).after
 
 
 def _checked(sensitivity: Sensitivity, variance: float) -> tuple[float, float]:

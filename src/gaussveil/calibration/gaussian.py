@@ -22,13 +22,18 @@ from gaussveil.calibration.ellipsoid import covering_ellipsoid, covers
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.arguments import float_array
 from gaussveil.spectrum.constants import ULP
-from gaussveil.spectrum.roots import brent
+from gaussveil.spectrum.roots import Trial, private_end
+from gaussveil.spectrum.turns import surrounded, turn
 from gaussveil.typing import Floats
 
 FLOOR_RATIO = (
     2.0**-12
 )  # smallest to largest standard deviation of noise for shifts: costs d 2^-24 of the trace
 LARGEST_SCALE = 2.0**1000
+LOG_NOISE = (
+    -14.0,
+    700.0,
+)  # from a delta of 1 at all epsilons that are asked for to one that no double tells
 
 
 def mean_shift_for(epsilon: float, delta: float) -> float:
@@ -42,34 +47,33 @@ def mean_shift_for(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def _mean_shift_for(epsilon: float, delta: float) -> float:
+    def leaks(shift: float) -> bool:
+        return not _is_private(shift, epsilon, delta)
+
+    rough = approximate_mean_shift(epsilon, delta)
+    near = surrounded(
+        leaks, rough, factor=1 + 4 * ULP, squared=True, least=0.0, most=LARGEST_SCALE
+    )
+    return turn(leaks, *near).before
+
+
+def approximate_mean_shift(epsilon: float, delta: float) -> float:
+    """The same in floating point alone, to 1e-14 and not proven."""
     goal = math.log(delta)
 
-    def excess(log_shift: float) -> float:
-        return (
-            float(GaussianPair.mean_shift(math.exp(log_shift)).log_delta(epsilon))
-            - goal
-        )
+    def look(log_noise: float) -> Trial:
+        noise = math.exp(log_noise)
+        pair = GaussianPair.mean_shift(1.0 / noise)
+        excess = float(pair.log_delta(epsilon)) - goal
+        if abs(excess) < 1.0:
+            return Trial(excess)
+        # the tail of delta is about e^(-z^2/2), z = epsilon noise - 1/(2 noise)
+        edge = abs(epsilon * noise - 0.5 / noise)
+        fall = edge * (epsilon * noise + 0.5 / noise) + 1.0
+        return Trial(excess, log_noise + max(-2.0, min(excess / fall, 2.0)))
 
-    low = -2.0
-    high = 2.0
-    while excess(low) > 0:
-        low -= 8.0
-    while excess(high) < 0:
-        high += 2.0
-    private = math.exp(float(brent(excess, low, high, xtol=1e-14, rtol=1e-14)))
-    step = ULP * private
-    while not _is_private(private, epsilon, delta):
-        private = private - step
-        step = 2 * step
-    step = ULP * private
-    while _is_private(private + step, epsilon, delta):
-        private = private + step
-        step = 2 * step
-    while private + step > private:
-        step /= 2
-        if private + step > private and _is_private(private + step, epsilon, delta):
-            private += step
-    return private
+    log_noise = private_end(look, 0.0, *LOG_NOISE, rtol=1e-15, tolerance=1e-14)
+    return math.exp(-log_noise)
 
 
 def _is_private(shift: float, epsilon: float, delta: float) -> bool:

@@ -23,7 +23,8 @@ from gaussveil.calibration.gaussian import mean_shift_for
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.profiles import PoissonSubsampled
-from gaussveil.spectrum.roots import brent
+from gaussveil.spectrum.roots import Trial, private_end
+from gaussveil.spectrum.turns import turns
 from gaussveil.typing import Floats
 
 LARGEST_EXCESS = 2.0**20  # leverage 1 - 1e-6: a promise so loose needs no smaller ridge
@@ -103,18 +104,20 @@ def _log_gap(
 def _private_root(
     log_gap: Callable[[float], float], is_private: Callable[[float], bool]
 ) -> float:
-    """exp of the root of an increasing function of log a, moved down until the proof succeeds."""
-    low = math.log(SMALLEST_EXCESS)
-    high = math.log(LARGEST_EXCESS)
-    if log_gap(low) > 0:
+    """The largest a at which an increasing function of log a is not positive, moved down until the proof succeeds."""
+    if log_gap(math.log(SMALLEST_EXCESS)) > 0:
         raise ParameterError(
             "epsilon and delta must allow a leverage of at least 1e-12. Got a stricter promise: choose another one."
         )
-    if log_gap(high) <= 0:
-        root = high
-    else:
-        root = float(brent(log_gap, low, high, xtol=1e-14, rtol=1e-14))
-    excess = math.exp(root)
+    log_ridge = private_end(
+        lambda log_ridge: Trial(log_gap(-log_ridge)),
+        0.0,
+        -math.log(LARGEST_EXCESS),
+        -math.log(SMALLEST_EXCESS),
+        rtol=1e-15,
+        tolerance=1e-14,
+    )
+    excess = math.exp(-log_ridge)
     step = 1e-13
     while not is_private(excess):
         excess = excess * (1 - step)
@@ -273,9 +276,5 @@ def _excess_beside(
     low = np.full(len(shifts), math.log(SMALLEST_EXCESS))
     high = np.full(len(shifts), math.log(LARGEST_EXCESS))
     possible = fits(low)
-    for _ in range(16):
-        middle = 0.5 * (low + high)
-        private = fits(middle)
-        low = np.where(private, middle, low)
-        high = np.where(private, high, middle)
-    return np.where(possible, np.exp(low), 0.0)
+    largest, _ = turns(lambda log_excess: ~fits(log_excess), low, high, 16)
+    return np.where(possible, np.exp(largest), 0.0)

@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from gaussveil.spectrum import contour
 from gaussveil.spectrum.terms import Terms
+from gaussveil.spectrum.turns import turns
 from gaussveil.typing import Floats
 
 TRADEOFF_ROUNDING = (
@@ -89,20 +91,20 @@ def _largest_shift(side: _Ends) -> float:
     width = np.maximum(np.expm1(np.diff(levels)), 1e-300)
     fall = np.maximum(start - deltas[1:], 0.0)
     slope = scipy.special.ndtri_exp(np.log(fall / width) - first)
-    low = np.full(first.size, -18.0)
-    high = np.full(first.size, HIGHEST)
-    for _ in range(52):
-        mu = np.exp(0.5 * (low + high))
+
+    def reaches(log_mu: Floats) -> NDArray[np.bool_]:
+        mu = np.exp(log_mu)
         place = np.clip(np.nan_to_num(-mu * (slope + 0.5 * mu)), first, levels[1:])
         flat = np.zeros((first.size, 1))
         value, _, error = contour.log_delta(
             Terms.from_gaps(flat, flat + 1.0, (mu * mu)[:, None]), place
         )
-        reached = value - error >= np.log(
-            start - fall * np.expm1(place - first) / width
-        )  # not so without an answer
-        low = np.where(reached, low, np.log(mu))
-        high = np.where(reached, np.log(mu), high)
+        # not so without an answer
+        chord = np.log(start - fall * np.expm1(place - first) / width)
+        return np.asarray(value - error >= chord)
+
+    lowest = np.full(first.size, -18.0)
+    _, high = turns(reaches, lowest, np.full(first.size, HIGHEST), 52)
     largest = max(float(np.max(high, initial=-18.0)), math.log(max(least_mu, 1e-300)))
     if largest < HIGHEST:
         return math.exp(largest) * (1.0 + 1e-12)

@@ -1,6 +1,7 @@
 """Inverses of the spectrum: which epsilon, or which threshold, has a given probability.
 
-Roots are found on logarithms by Newton steps (the contour integral yields its own derivative) inside a bracket.
+Roots are found on logarithms by Newton steps (the contour integral yields its own derivative), in the brackets of
+`roots_of_many`.
 `private_epsilon` ends where the upper end of delta, error bound and all, was seen to be private.
 """
 
@@ -11,9 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gaussveil.errors import NumericalError
 from gaussveil.spectrum import contour, rules
 from gaussveil.spectrum.constants import UNIT_ROUNDOFF
+from gaussveil.spectrum.roots_of_many import ends_of_rows
 from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant, cumulant_slopes, loss_limits
 from gaussveil.typing import Array
@@ -21,6 +22,9 @@ from gaussveil.typing import Array
 ROOT_TOLERANCE = 1e-13
 BELOW_END = 1 - 1e-10
 JUMP = 100.0  # times the tolerance: the upper end jumps by its error bound where another rule settles
+# looks after which so much is enough
+FINE_LOOKS = 3
+FINE_TAIL_LOOKS = 8
 # Newton's, and how near in log delta two places are that a cubic joins
 GUESS_STEPS = 5
 CUBIC_WITHIN = 2.0
@@ -52,95 +56,67 @@ def private_epsilon(terms: Terms, target: Array) -> Array:
 
 
 def _private_root(terms: Terms, goal: Array, limit: Array) -> Array:
-    """The least epsilon found whose upper end of delta, evaluated there, is at most the goal: two steps are usual.
-
-    A little beside the first guess, so that zero need not be looked at apart: what is not private there lies above it.
-    """
+    """The least epsilon found whose upper end of delta, evaluated there, is at most the goal: two steps are usual."""
     xp = array_namespace(goal)
-    evaluate = _log_delta_of(terms, limit)
     at, curvature = _first_guess(terms, goal)
-    at = xp.where(
-        at < limit, at, xp.where(xp.isfinite(limit), limit / 2, xp.ones_like(limit))
-    )
-    rows = xp.arange(goal.shape[0], device=goal.device)
-    answer = goal
-    low = -1 + 0 * goal
-    high = limit
-    newton = goal
-    supremum = limit
-    before = xp.inf + 0 * goal
-    last = goal
-    steep = goal
-    for tries in range(200):
-        value, slope = evaluate(rows, at)
-        excess = value - newton
-        tolerance = ROOT_TOLERANCE * xp.maximum(1 + 0 * newton, xp.abs(newton))
-        private = excess <= 0
-        low = xp.where(private, low, at)
-        high = xp.where(private, at, high)
-        if tries < 3:
-            enough = 4 * tolerance
-        else:
-            enough = JUMP * tolerance
-        done = (private & ((-excess <= enough) | (at <= 0))) | (
-            high - low <= 8 * UNIT_ROUNDOFF * xp.abs(at)
-        )
-        answer = put_rows(
-            answer, rows, xp.where(high >= supremum * BELOW_END, supremum, high)
-        )
-        left = where(~done)
-        if left.shape[0] == 0:
-            return answer
-        # Halley's step, with the curvature of the first guess, and a little more to the private side
-        bend = 1 - excess * curvature / (2 * slope**2)
+    inside = xp.where(xp.isfinite(limit), limit / 2, xp.ones_like(limit))
+    at = xp.where(at < limit, at, inside)
+    look = _EpsilonLook(terms, goal, limit, curvature)
+    answer = ends_of_rows(look, at, xp.zeros_like(goal), limit)
+    return xp.where(answer >= limit * BELOW_END, limit, answer)
+
+
+class _EpsilonLook:
+    """By how much log delta's upper end exceeds the goal, and where it should meet it, for rows of a batch.
+
+    By Halley's step with the curvature of the first guess; then by epsilon as a cubic of log delta, from this place and
+    the one before it. Each a little to the private side, so that zero need not be looked at apart.
+    """
+
+    def __init__(
+        self, terms: Terms, goal: Array, limit: Array, curvature: Array
+    ) -> None:
+        xp = array_namespace(goal)
+        self._evaluate = _log_delta_of(terms, limit)
+        self._goal = goal
+        self._curvature = curvature
+        self._before = xp.full_like(goal, xp.inf)
+        self._last = goal
+        self._steep = goal
+        self._looks = 0
+
+    def __call__(self, rows: Array, at: Array) -> tuple[Array, Array, Array]:
+        xp = array_namespace(at)
+        goal = take_rows(self._goal, rows)
+        value, slope = self._evaluate(rows, at)
+        excess = value - goal
+        tolerance = ROOT_TOLERANCE * xp.maximum(xp.ones_like(goal), xp.abs(goal))
+        bend = 1 - excess * take_rows(self._curvature, rows) / (2 * slope**2)
         step = excess / (
             slope * xp.where((bend > 0.5) & (bend < 2.0), bend, xp.ones_like(bend))
         )
-        # then by epsilon as a cubic of log delta, from this place and the one before it
+        before = take_rows(self._before, rows)
+        halved = xp.abs(excess) < xp.abs(before) / 2
+        near = halved & (xp.abs(before) < CUBIC_WITHIN)
+        step = xp.where(near, self._cubic(rows, at, excess, slope), step)
+        nudge = tolerance * min(2.0**self._looks, 16.0) / xp.abs(slope)
+        enough = 4.0 if self._looks < FINE_LOOKS else JUMP
+        self._before = put_rows(self._before, rows, excess)
+        self._last = put_rows(self._last, rows, at)
+        self._steep = put_rows(self._steep, rows, slope)
+        self._looks += 1
+        return excess, at - step + nudge + 4 * UNIT_ROUNDOFF * at, enough * tolerance
+
+    def _cubic(self, rows: Array, at: Array, excess: Array, slope: Array) -> Array:
+        """The step that a cubic through this place and the one before it proposes."""
+        before = take_rows(self._before, rows)
         apart = excess - before
-        chord = (at - last) / apart
+        chord = (at - take_rows(self._last, rows)) / apart
         bow = (excess / apart) ** 2
-        cubic = excess / slope - bow * (
+        steep = take_rows(self._steep, rows)
+        return excess / slope - bow * (
             (1 / slope - chord) * apart - before * (1 / slope + 1 / steep - 2 * chord)
         )
-        step = xp.where(
-            (xp.abs(excess) < xp.abs(before) / 2) & (xp.abs(before) < CUBIC_WITHIN),
-            cubic,
-            step,
-        )
-        following = (
-            at
-            - step
-            + tolerance * min(2.0**tries, 16.0) / xp.abs(slope)
-            + 4 * UNIT_ROUNDOFF * at
-        )
-        middle = xp.where(
-            xp.isfinite(high),
-            (xp.maximum(low, 0 * low) + high) / 2,
-            2 * xp.abs(low) + 1,
-        )
-        creeping = (xp.abs(excess) > xp.abs(before) / 2) & (tries > 12)
-        following = xp.where(
-            (following > low) & (following < high) & ~creeping, following, middle
-        )
-        following = xp.where((low < 0) & (following < 0), 0 * following, following)
-        columns = (
-            rows,
-            following,
-            low,
-            high,
-            newton,
-            supremum,
-            curvature,
-            excess,
-            at,
-            slope,
-        )
-        columns = tuple(take_rows(column, left) for column in columns)
-        rows, at, low, high, newton, supremum, curvature, before, last, steep = columns
-    raise NumericalError(
-        "No epsilon on the private side was found; use enclose() to inspect this pair."
-    )
 
 
 def _first_guess(terms: Terms, goal: Array) -> tuple[Array, Array]:
@@ -228,71 +204,42 @@ def threshold_at_tail(terms: Terms, level: Array) -> Array:
         else:
             goal = xp.log1p(-wanted_level)
         start = middle + side * xp.sqrt(-2 * spread * goal)
-        start = xp.where(start >= ceiling, (ceiling + middle) / 2, start)
-        start = xp.where(start <= floor, (floor + middle) / 2, start)
-        threshold = put_rows(
-            threshold,
-            rows,
-            _solve(_log_tail_of(chosen, region), goal, start, floor, ceiling),
-        )
+        start = xp.where(start >= ceiling, middle + (ceiling - middle) / 2, start)
+        start = xp.where(start <= floor, middle + (floor - middle) / 2, start)
+        look = _TailLook(chosen, region, goal, side)
+        below_zero = ends_of_rows(look, -start, -ceiling, -floor)
+        threshold = put_rows(threshold, rows, -below_zero)
     return threshold
 
 
-def _log_tail_of(
-    terms: Terms, region: rules.Region
-) -> Callable[[Array, Array], tuple[Array, Array]]:
-    def evaluate(rows: Array, threshold: Array) -> tuple[Array, Array]:
+class _TailLook:
+    """By how much a tail, or what a tail leaves, misses its goal as the threshold falls, and where it should meet it.
+
+    A root from here has a tail that is not below its level: errors of the first kind that are allowed are made.
+    """
+
+    def __init__(
+        self, terms: Terms, region: rules.Region, goal: Array, side: float
+    ) -> None:
+        self._terms = terms
+        self._region = region
+        self._goal = goal
+        self._side = side
+        self._looks = 0
+
+    def __call__(self, rows: Array, at: Array) -> tuple[Array, Array, Array]:
+        xp = array_namespace(at)
+        goal = take_rows(self._goal, rows)
         value, slope, _ = contour.integrate(
-            terms.rows(rows), threshold, region
+            self._terms.rows(rows), -at, self._region
         )  # a bound will do far from the root
-        return value - threshold, slope - 1
-
-    return evaluate
-
-
-def _solve(
-    evaluate: Callable[[Array, Array], tuple[Array, Array]],
-    goal: Array,
-    start: Array,
-    lower: Array,
-    upper: Array,
-) -> Array:
-    """Root of a monotone function of one variable per row; rows leave as they converge."""
-    xp = array_namespace(goal)
-    root = start
-    rows = xp.arange(goal.shape[0], device=goal.device)
-    at = start
-    low = lower
-    high = upper
-    step_to = goal
-    for _ in range(200):
-        value, slope = evaluate(rows, at)
-        excess = value - step_to
-        above = excess * slope < 0  # the root lies above
-        low = xp.where(above, at, low)
-        high = xp.where(above, high, at)
-        newton = at - excess / slope
-        outward = xp.where(
-            xp.isfinite(low), 2 * low + 1 + xp.abs(low), 2 * high - 1 - xp.abs(high)
-        )
-        middle = xp.where(
-            xp.isfinite(low) & xp.isfinite(high), (low + high) / 2, outward
-        )
-        following = xp.where((newton > low) & (newton < high), newton, middle)
-        tolerance = ROOT_TOLERANCE * xp.maximum(1 + 0 * step_to, xp.abs(step_to))
-        done = (xp.abs(excess) <= tolerance) | (
-            high - low <= 4 * UNIT_ROUNDOFF * xp.abs(at)
-        )
-        root = put_rows(root, rows, xp.where(done, at, following))
-        left = where(~done)
-        if left.shape[0] == 0:
-            return root
-        rows, at, low, high, step_to = (
-            take_rows(column, left) for column in (rows, following, low, high, step_to)
-        )
-    raise NumericalError(
-        "A root of the privacy curve was not found; use enclose() to inspect this pair."
-    )
+        excess = self._side * (goal - (value + at))
+        falling = self._side * (slope - 1)
+        tolerance = ROOT_TOLERANCE * xp.maximum(xp.ones_like(goal), xp.abs(goal))
+        enough = 4.0 if self._looks < FINE_TAIL_LOOKS else JUMP
+        self._looks += 1
+        proposal = at - excess / falling + tolerance / xp.abs(falling)
+        return excess, proposal, enough * tolerance
 
 
 def tradeoff(terms: Terms, level: Array) -> Array:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum.constants import NOISE_ROUNDING
@@ -18,6 +19,7 @@ from gaussveil.spectrum.named_profile import PrivacyProfile, number, store
 from gaussveil.spectrum.poisson_subsampled import PoissonSubsampled
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.subsampled.step import Step
+from gaussveil.spectrum.turns import turns
 from gaussveil.typing import Floats
 
 LARGEST_SHIFT = 30.0
@@ -124,15 +126,16 @@ class GaussianMixture(PrivacyProfile):
             goal = -levels
         else:
             goal = levels
-        low = np.full(levels.shape, -60.0)
-        high = np.full(levels.shape, 1e5)
-        for _ in range(90):
-            middle = 0.5 * (low + high)
+
+        def exceeds(place: Floats) -> NDArray[np.bool_]:
             loss = np.logaddexp.reduce(
-                weights + shifts * (middle - 0.5 * shifts), axis=-1, keepdims=True
+                weights + shifts * (place - 0.5 * shifts), axis=-1, keepdims=True
             )
-            low = np.where(loss < goal, middle, low)
-            high = np.where(loss < goal, high, middle)
+            return np.asarray(loss >= goal)
+
+        low, high = turns(
+            exceeds, np.full(levels.shape, -60.0), np.full(levels.shape, 1e5), 90
+        )
         edge = 0.5 * (low + high)
         near = edge - shifts
         if self.backward:

@@ -29,7 +29,7 @@ from gaussveil.spectrum.constants import ROUNDED_UP, SMALLEST_DELTA
 from gaussveil.spectrum.curve_facts import CurveFacts
 from gaussveil.spectrum.enclosures.interval import UNDERFLOW, Enclosure
 from gaussveil.spectrum.factors import Factors
-from gaussveil.spectrum.private_ends import private_ends
+from gaussveil.spectrum.roots_of_many import private_ends
 from gaussveil.typing import Floats
 
 

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum.arguments import float_array
 from gaussveil.spectrum.constants import ROUNDED_UP, ULP
 from gaussveil.spectrum.named_profile import PrivacyProfile, number, store
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
+from gaussveil.spectrum.turns import turns
 from gaussveil.typing import Floats
 
 # Those of most accountants: tenths from 1.1 to 10.9, whole numbers to 63, then powers of two.
@@ -56,20 +58,13 @@ class ZeroConcentrated(PrivacyProfile):
         store(self, "xi", number("xi", self.xi, low=0.0, high=1e6))
 
     def _divergence(self, epsilon: Floats) -> Any:
-        low = np.full(np.shape(epsilon), -40.0)
-        high = np.full(np.shape(epsilon), 40.0)
-        for _ in range(60):  # the bound is convex in c
-            middle = 0.5 * (low + high)
-            rising = (
-                self.xi
-                + self.rho * (1.0 + 2.0 * np.exp(middle))
-                - epsilon
-                - np.log1p(np.exp(-middle))
-                > 0.0
-            )
-            low = np.where(rising, low, middle)
-            high = np.where(rising, middle, high)
-        c = np.exp(low)
+        def rises(log_c: Floats) -> NDArray[np.bool_]:  # the bound is convex in c
+            slope = self.xi + self.rho * (1.0 + 2.0 * np.exp(log_c))
+            return np.asarray(slope - epsilon - np.log1p(np.exp(-log_c)) > 0.0)
+
+        ends = np.full(np.shape(epsilon), 40.0)
+        log_c, _ = turns(rises, -ends, ends, 60)
+        c = np.exp(log_c)  # any order bounds; the best is next to this one
         return _delta(c, self.xi + self.rho * (1.0 + c), epsilon, self.xi + self.rho)
 
     def renyi(self, order: Any) -> Any:

@@ -1,14 +1,13 @@
 """Roots and minima of functions of one number, each with a bounded number of evaluations inside an interval.
 
-`private_end` is the inverse of whatever falls: it returns a place that was seen to keep the promise. `brent` and
-`lowest` take each step as SciPy does (`brentq`, `minimize_scalar` with bounds), of which importing `scipy.optimize`
-costs more time than most commands need for all they do.
+`private_end` is the inverse of whatever falls: it returns a place that was seen to keep the promise. `lowest` takes
+each step as SciPy does (`minimize_scalar` with bounds), of which importing `scipy.optimize` costs more time than most
+commands need for all they do. What says only yes or no is searched in `turns`, whole arrays in `roots_of_many`.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -82,6 +81,7 @@ class _Bracket:
         self.high = high
         self.seen_low = False
         self._width = math.inf
+        self._far_apart = False
         self._lagging = 0
 
     def take(self, place: float, value: float) -> None:
@@ -101,9 +101,15 @@ class _Bracket:
 
         A root at the upper end is looked for right below it: what is not private there leaves a narrow interval.
         """
-        if self.high - self.low <= 0.5 * self._width:
+        far_apart = 0.0 < 4.0 * self.low < self.high < math.inf
+        if far_apart:  # as `_between` halves it
+            width = math.log(self.high / self.low)
+        else:
+            width = self.high - self.low
+        if width <= 0.5 * self._width or far_apart != self._far_apart:
             self._lagging = 0
-            self._width = self.high - self.low
+            self._width = width
+            self._far_apart = far_apart
         else:
             self._lagging += 1
         lags = self._lagging >= LAGGING
@@ -138,94 +144,11 @@ def _between(low: float, high: float) -> float:
     return low + 0.5 * (high - low)
 
 
-def brent(
-    function: Callable[[float], float],
-    low: float,
-    high: float,
-    *,
-    xtol: float = 2e-12,
-    rtol: float = 4 * sys.float_info.epsilon,
-) -> float:
-    """Where a continuous function that changes its sign between `low` and `high` is 0."""
-    before = _Point(low, function(low))
-    now = _Point(high, function(high))
-    other = _Point(0.0, 0.0)
-    last = 0.0
-    step = 0.0
-    if before.value == 0.0:
-        return before.place
-    if now.value == 0.0:
-        return now.place
-    if not _opposite(before, now):
-        raise NumericalError(
-            "a root was sought where the function does not change its sign"
-        )
-    for _ in range(STEPS):
-        if _opposite(before, now):
-            other = before
-            last = now.place - before.place
-            step = last
-        if abs(other.value) < abs(now.value):
-            before, now, other = now, other, now
-        near = (xtol + rtol * abs(now.place)) / 2
-        half = (other.place - now.place) / 2
-        if now.value == 0.0 or abs(half) < near:
-            return now.place
-        if abs(last) > near and abs(now.value) < abs(before.value):
-            interpolated = _interpolated(before, now, other)
-            if 2 * abs(interpolated) < min(abs(last), 3 * abs(half) - near):
-                last = step
-                step = interpolated
-            else:
-                last = half
-                step = half
-        else:
-            last = half
-            step = half
-        before = now
-        now = _looked_at(function, now.place, step, near, half)
-    raise NumericalError(f"no root was found within {STEPS} steps")
-
-
 class _Point(NamedTuple):
     """A place, and the value that a function has there."""
 
     place: float
     value: float
-
-
-def _opposite(one_end: _Point, other_end: _Point) -> bool:
-    """Whether two values have different signs, neither being 0."""
-    if one_end.value == 0.0 or other_end.value == 0.0:
-        return False
-    return (one_end.value < 0.0) != (other_end.value < 0.0)
-
-
-def _interpolated(before: _Point, now: _Point, other: _Point) -> float:
-    """The step from `now` to where a line through two points, or an inverse parabola through three, is 0."""
-    if before.place == other.place:  # by a line
-        return -now.value * (now.place - before.place) / (now.value - before.value)
-    slope_here = (before.value - now.value) / (before.place - now.place)
-    slope_there = (other.value - now.value) / (other.place - now.place)
-    return (
-        -now.value
-        * (other.value * slope_there - before.value * slope_here)
-        / (slope_there * slope_here * (other.value - before.value))
-    )
-
-
-def _looked_at(
-    function: Callable[[float], float],
-    place: float,
-    step: float,
-    near: float,
-    half: float,
-) -> _Point:
-    """The function one step further, which is at least `near`, towards the middle if it has no direction."""
-    if not abs(step) > near:
-        step = math.copysign(near, half)
-    place += step
-    return _Point(place, function(place))
 
 
 def lowest(

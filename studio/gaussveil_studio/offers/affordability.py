@@ -21,6 +21,7 @@ from gaussveil.errors import (
     PrivacyError,
 )
 from gaussveil.spectrum import GaussianPair
+from gaussveil.spectrum.turns import turn
 from gaussveil_studio.offers.offer import OfferPlan
 
 MANY = 10**6
@@ -293,30 +294,30 @@ def largest_epsilon(
     book: Ledger, account: str, plan: OfferPlan, order: Mapping[str, Any]
 ) -> float:
     """About the largest epsilon that the account can pay for."""
-    low = SMALLEST_TRIED
-    high = LARGEST_TRIED
     delta = order["delta"]
     people = order.get("people") or ""
     adjacency = book.terms(account).adjacency or Adjacency.add_remove()
     if plan.charge is not None and plan.adjacency is not None:
         adjacency = plan.adjacency
-    for _ in range(8):
-        middle = math.sqrt(low * high)
+
+    def is_too_large(epsilon: float) -> bool:
         try:
             if plan.charge_at is None:
-                charge = promised_charge(middle, delta)
+                charge = promised_charge(epsilon, delta)
             else:
-                charge = plan.charge_at(middle)
+                charge = plan.charge_at(epsilon)
             book.check_affordable(account, charge, adjacency, people)
-            low = middle
-        except AssumptionError:  # the account is for others: money is not the reason
-            return LARGEST_TRIED
-        except (
-            PrivacyError,
-            InputError,
-        ):  # too much for the account, or for the mechanism
-            high = middle
-    return low
+        except AssumptionError:
+            raise
+        except (PrivacyError, InputError):  # for the account, or for the mechanism
+            return True
+        return False
+
+    try:
+        near = turn(is_too_large, SMALLEST_TRIED, LARGEST_TRIED, by_ratio=True, looks=8)
+    except AssumptionError:  # the account is for others: money is not the reason
+        return LARGEST_TRIED
+    return near.before
 
 
 def what_if(

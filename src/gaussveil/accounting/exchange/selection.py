@@ -8,9 +8,10 @@ import numpy as np
 
 from gaussveil.spectrum import PrivacyCurve
 from gaussveil.spectrum.renyi_bounds import RenyiBound
+from gaussveil.spectrum.turns import turn
 from gaussveil.typing import Floats
 
-HALVINGS = 1100  # of the logarithm of gamma, down to the smallest double
+HALVINGS = 1100  # of the logarithm of gamma
 
 
 def best_of_many(
@@ -46,19 +47,15 @@ def _worst_delta(loss: PrivacyCurve, levels: Floats) -> Floats:
 
 def _least_gamma(mean: float, shape: float) -> float:
     """The lower end of gamma, at which that many runs are expected."""
-    low = 1e-300
-    high = 1.0
-    for _ in range(HALVINGS):
-        gamma = math.sqrt(low * high)
+
+    def expects_fewer(gamma: float) -> bool:
         log = math.log(gamma)
         if shape == 0.0:
             share = -log
         else:
             share = -math.expm1(shape * log) / shape
-        if (1.0 - gamma) / gamma > mean * share:
-            low = gamma
-        else:
-            high = gamma
-        if high <= low * (1.0 + 1e-12):
-            break
-    return low
+        return not (1.0 - gamma) / gamma > mean * share
+
+    return turn(
+        expects_fewer, 1e-300, 1.0, rtol=1e-12, by_ratio=True, looks=HALVINGS
+    ).before

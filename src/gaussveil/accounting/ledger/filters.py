@@ -27,9 +27,10 @@ from gaussveil.accounting.cumulants import cumulants, log_chernoff
 from gaussveil.accounting.ledger.dominating import dominating_energy
 from gaussveil.accounting.ledger.upwards import product_up, sum_up
 from gaussveil.accounting.pure_losses import largest_loss
+from gaussveil.calibration.gaussian import approximate_mean_shift
 from gaussveil.errors import ParameterError
-from gaussveil.spectrum import GaussianPair, PrivacyLoss
-from gaussveil.spectrum.roots import brent, lowest
+from gaussveil.spectrum import PrivacyLoss
+from gaussveil.spectrum.roots import lowest
 from gaussveil.typing import Floats
 
 FILTERS = ("auto", "mean-shift", "renyi")
@@ -122,16 +123,7 @@ class Budget:
 
 @lru_cache(maxsize=256)
 def _largest_energy(epsilon: float, delta: float) -> float:
-    def excess(log_shift: float) -> float:
-        return float(
-            GaussianPair.mean_shift(math.exp(log_shift)).log_delta(epsilon)
-        ) - math.log(delta)
-
-    low = -12.0
-    high = 6.0
-    while excess(low) > 0:
-        low -= 12.0
-    energy = (math.exp(float(brent(excess, low, high, xtol=1e-13))) * (1 - 1e-10)) ** 2
+    energy = (approximate_mean_shift(epsilon, delta) * (1 - 1e-10)) ** 2
     step = 1e-10
     # Next to delta = 1 the curve is so flat that rounding moves the root by more than that.
     while PrivacyLoss.from_terms([0.0], [1.0], [energy]).enclose(epsilon).upper > delta:

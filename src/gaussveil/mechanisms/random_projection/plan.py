@@ -23,6 +23,7 @@ from gaussveil.noise import GaussianNoise, Generator
 from gaussveil.noise.gram_gaussian import GramGaussian, Integers, integer_cholesky
 from gaussveil.shown import Shown
 from gaussveil.spectrum.profiles import PoissonSubsampled
+from gaussveil.spectrum.turns import whole_turn
 from gaussveil.statistics import ExactSum, Gram
 from gaussveil.typing import Floats
 
@@ -240,25 +241,19 @@ def smallest_eigenvalue(gram: ExactSum, largest: float) -> tuple[float, float]:
     """
     matrix = gram.integers()
     grid = gram.unit * 2.0**GRID_BITS
-    # G is positive semidefinite; beyond the top nobody asks
-    low = 0
-    high = int(largest / grid) + 1
     rough = float(np.linalg.eigvalsh(gram.to_float())[0])
     guess = int(min(max(rough, 0.0), largest) / grid)
     reach = 2 + int(
         min(len(matrix) * 2.0**-50 * float(np.trace(gram.to_float())), largest) / grid
     )
     # Any probes serve: what counts is that the last success (or 0) lies next to the first failure (or the top).
-    probes = [guess - reach, guess + reach]
-    while high - low > 1:
-        if probes:
-            probe = probes.pop()
-        else:
-            probe = (low + high) // 2
-        if low < probe < high:
-            low, high = (
-                (probe, high) if _positive_definite(matrix, probe) else (low, probe)
-            )
+    # G is positive semidefinite; beyond the top nobody asks.
+    low, _ = whole_turn(
+        lambda steps: not _positive_definite(matrix, steps),
+        0,
+        int(largest / grid) + 1,
+        first=(guess + reach, guess - reach),
+    )
     return low * grid, grid
 
 

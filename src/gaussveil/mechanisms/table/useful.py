@@ -20,6 +20,7 @@ from gaussveil.mechanisms.table.answers import (
 )
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.mechanisms.usefulness import Useful, about
+from gaussveil.spectrum.turns import first_whole
 
 PART = 0.1  # of a range, a count, a sum or a share that is to be told apart
 LEARNT = 0.2  # of values of size 1
@@ -53,7 +54,7 @@ def usefulness(
             if name == answer.name or name.startswith(f"{answer.name}_")
         )
 
-    in_group = _fewest(enough)
+    in_group = first_whole(enough, MOST_UNITS, share=50)  # to a fiftieth
     if in_group is None:
         return Useful(
             False,
@@ -120,23 +121,6 @@ def _differences(answer: TableAnswer, rows: int, spread: float | None) -> float:
     if isinstance(answer, Sum):
         return each * rows
     return each
-
-
-def _fewest(enough: Callable[[int], bool]) -> int | None:
-    """From how many units in a group on, to a fiftieth."""
-    high = 1
-    while not enough(high):
-        high *= 2
-        if high > MOST_UNITS:
-            return None
-    low = high // 2
-    while high - low > max(1, high // 50):
-        middle = (low + high) // 2
-        if enough(middle):
-            high = middle
-        else:
-            low = middle
-    return high
 
 
 def _instead(request: Request, lacking: float) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gaussveil.postprocessing.synthetic.marginals import Marginal
+from gaussveil.spectrum.turns import turns
 from gaussveil.typing import Floats
 
 LEAST_SIGNAL = (
@@ -40,11 +41,12 @@ def latent_correlations(covariances: Floats, marginals: Sequence[Marginal]) -> F
     low = np.full(wanted.shape, -LARGEST)
     high = np.full(wanted.shape, LARGEST)
     powers = np.arange(1, coefficients.shape[2] + 1)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        below = np.sum(products * middle[..., None] ** powers, axis=3) < wanted
-        low = np.where(below, middle, low)
-        high = np.where(below, high, middle)
+    low, high = turns(
+        lambda r: ~(np.sum(products * r[..., None] ** powers, axis=3) < wanted),
+        low,
+        high,
+        HALVINGS,
+    )
     found = (low + high) / 2
     told = variances > LEAST_SIGNAL
     found = np.where(told[:, :, None] & told[:, None, :], found, 0.0)

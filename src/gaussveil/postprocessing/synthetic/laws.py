@@ -22,6 +22,7 @@ from gaussveil.postprocessing.synthetic.marginals import (
     simplex,
     smoothed,
 )
+from gaussveil.spectrum.turns import turn
 from gaussveil.typing import Floats, Integers
 
 LEAST_SHARE = 1e-9  # of a cell, so that its score exists
@@ -112,12 +113,11 @@ def pooled_scores(masses: Floats) -> Floats:
 
 def tilted(shares: Floats, scores: Floats, mean: float) -> Floats:
     """Shares made larger where scores are higher, or lower, until the mean score is this one (exponential tilting)."""
-    low = -STEEPEST_TILT
-    high = STEEPEST_TILT
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        law = _leaning(shares, scores, middle)
-        low, high = (middle, high) if float(law @ scores) < mean else (low, middle)
+
+    def reaches(slope: float) -> bool:
+        return float(_leaning(shares, scores, slope) @ scores) >= mean
+
+    low, high = turn(reaches, -STEEPEST_TILT, STEEPEST_TILT, looks=HALVINGS)
     return _leaning(shares, scores, (low + high) / 2)
 
 

@@ -28,11 +28,13 @@ from gaussveil.spectrum.subsampled.balls import (
 from gaussveil.spectrum.subsampled.bands import Band, Spacing
 from gaussveil.spectrum.subsampled.companions import BallCompanions
 from gaussveil.spectrum.subsampled.line_cells import UP
+from gaussveil.spectrum.turns import surrounded, turn
 
 BAND_GOAL = 23.5  # e-foldings between delta and each error
 MOST_BAND_PRODUCTS = 16_000_000  # points times nodes: some five seconds
 BOUND_BITS = 120  # of Chernoff's bound
 AT_ONE_ORDER = Spacing(0.0, 0.0, 0.0, 0.0, 30.0, 0.0)  # of it: e-foldings alone
+MOST_HEIGHT = 1e300
 SPARE_BITS = 60  # beyond the digits that cancel
 # seconds, about, that a real point takes, one aside, a node, and a point's turn there
 EACH_POINT = 6e-5
@@ -163,23 +165,14 @@ class BallBand:
         height = max(
             points.height(self.c, spacing.digits) for points in self.band.coarse
         )
-        low = 0.0
-        high = math.inf
-        for _ in range(60):
-            left = worst(height)
-            if left < -BAND_GOAL:
-                high = height
-            else:
-                low = height
-            if high < 1.15 * low or -BAND_GOAL - 1.0 < left < -BAND_GOAL:
-                return high
-            if 0.0 < low < high < math.inf:
-                height = math.sqrt(low * high)
-            elif low:
-                height = height * 1.5
-            else:
-                height = height * (1.0 / 1.5)
-        raise ArithmeticError("too many nodes")
+
+        def has_fallen(height: float) -> bool:
+            return worst(height) < -BAND_GOAL
+
+        near = surrounded(has_fallen, height, factor=1.5, least=0.0, most=MOST_HEIGHT)
+        if near.after == math.inf:
+            raise ArithmeticError("too many nodes")
+        return turn(has_fallen, *near, rtol=0.13, by_ratio=True).after
 
     def _foreseen(self, spacing: Spacing) -> Callable[[float], float]:
         """log of what is left beyond a height, at most, over e^log_delta, in doubles."""

@@ -28,6 +28,7 @@ from gaussveil.spectrum.subsampled.companions import BallCompanions
 from gaussveil.spectrum.subsampled.line_cells import LineCells
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.subsampled.turned_sums import PAIRED, turned_sums
+from gaussveil.spectrum.turns import surrounded, turn
 
 LINE_GOAL = 30.0  # e-foldings between delta and each error
 TIGHT_LINE = 1e-10  # relative width with which one attempt is enough
@@ -113,19 +114,19 @@ class LineIntegral:
         """c next to the minimum of K(c) - c eps - log c(1+c), as far as rare outputs let it."""
         low = -16.0
         high = min(24.0, math.log(self.highest))
-        best = None
-        for _ in range(30):
-            c = math.exp(0.5 * (low + high))
+
+        def rises(log_c: float) -> bool:
+            c = math.exp(log_c)
             at = self.tilted(c)
-            falls = at is not None and (
-                at.slope - self.epsilon - 1.0 / c - 1.0 / (1.0 + c) <= 0.0
+            return at is None or (
+                at.slope - self.epsilon - 1.0 / c - 1.0 / (1.0 + c) > 0.0
             )
-            if falls:
-                low = math.log(c)
-                best = c
-            else:
-                high = math.log(c)
-        if best is not None and self.tilted(1.3 * best) is None:
+
+        log_c = turn(rises, low, high, looks=30).before
+        if log_c == low:
+            return None
+        best = math.exp(log_c)
+        if self.tilted(1.3 * best) is None:
             best /= 1.3
         return best
 
@@ -202,21 +203,17 @@ class LineIntegral:
     def _height(self, c: float, at: Tilted, goal: float, most: float) -> float:
         """Where what is left should have fallen to e^goal, by the bounds of `_beyond`; infinite above most."""
         falls = self._falling(c)
-        height = 1.0 / math.sqrt(at.bend)
-        low = 0.0
-        high = math.inf
-        while height < most:
-            if falls(height) < goal + math.log(height):
-                high = height
-            else:
-                low = height
-            if high < 1.06 * low or low == 0.0:
-                return high
-            if high < math.inf:
-                height = math.sqrt(low * high)
-            else:
-                height = 1.4 * height
-        return math.inf
+        least = 1.0 / math.sqrt(at.bend)
+
+        def has_fallen(height: float) -> bool:
+            return falls(height) < goal + math.log(height)
+
+        if not least < most:
+            return math.inf
+        near = surrounded(has_fallen, least, factor=1.4, least=least, most=most)
+        if near.before == 0.0 or near.after == math.inf:
+            return near.after
+        return turn(has_fallen, *near, rtol=0.06, by_ratio=True).after
 
     def _falling(self, c: float) -> Callable[[float], float]:
         """log of a bound on |F| beyond a height, over that at c, in doubles."""

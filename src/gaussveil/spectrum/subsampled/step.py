@@ -19,6 +19,7 @@ from gaussveil.spectrum.factors import Factors
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.selection import compiled_steps
 from gaussveil.spectrum.stands_for import StandsFor
+from gaussveil.spectrum.turns import turn
 from gaussveil.spectrum.work import check_work
 from gaussveil.typing import Floats
 
@@ -194,14 +195,13 @@ class Step(StandsFor):
 
     def _mode(self, weight: float) -> float:
         """The z with z = weight A'(z), for a negative weight."""
-        low = weight / self.noise_multiplier
-        high = 0.0
-        for _ in range(50):
-            mode = 0.5 * (low + high)
-            low, high = (
-                (low, mode) if mode > weight * self.slope(mode) else (mode, high)
-            )
-        return mode
+        low, high = turn(
+            lambda z: z > weight * self.slope(z),
+            weight / self.noise_multiplier,
+            0.0,
+            looks=50,
+        )
+        return 0.5 * (low + high)
 
     def real_moments(
         self, order: float, cap: float = math.inf
