@@ -15,6 +15,7 @@ from gaussveil.errors import NumericalError
 from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 
 STEPS = 100
+SMALLEST_LOW = 1e-30  # of those that are multiplied where nothing above them is known
 LAGGING = 3  # evaluations after which the interval must have halved
 GOLDEN = 0.5 * (3.0 - math.sqrt(5.0))
 ROUGH = math.sqrt(2.2e-16)  # how closely a minimum can be told from its neighbours
@@ -115,7 +116,8 @@ class _Bracket:
         lags = self._lagging >= LAGGING
         if proposal <= self.bottom and not self.seen_low and not lags:
             return self.bottom
-        if abs(self.high - proposal) <= rtol * abs(self.high):
+        near_high = abs(self.high - proposal) <= rtol * abs(self.high)
+        if near_high and self.high < math.inf:
             proposal = self.high - 0.9 * rtol * abs(self.high)
         if lags or not self.low < proposal < self.high:
             self._lagging = 0
@@ -134,8 +136,10 @@ class _Bracket:
 def _between(low: float, high: float) -> float:
     """A place inside an interval: its middle, of logarithms where ends are far apart."""
     if high == math.inf:
-        if low >= 0.0:
-            return max(4.0 * low, low + 1.0)
+        if low >= 1.0:
+            return 4.0 * low
+        if low > SMALLEST_LOW:
+            return 16.0 * low
         return 1.0
     if low > 0.0 and high > 4.0 * low:
         return math.sqrt(low * high)

@@ -247,6 +247,8 @@ ENTRY(means, StepSums) {
 #define KNOWN 4.5
 #define TILTED 3.0
 #define CELLS 256
+#define WIDE_LOOK 64 /* a wider interval that a look has halved is looked at again */
+#define LOOKS 60
 
 /* Where e^((1+s)A - sB) times the normal density is not negligible: `Step._range`. */
 static void step_range(const StepSums *step, double order, double *low, double *high) {
@@ -263,16 +265,21 @@ static void step_range(const StepSums *step, double order, double *low, double *
         double reach = fmax(weight, fabs(order)) / noise, sizes[CELLS + 1], top = -INFINITY;
         reach += sqrt(fmax(reach * reach - 2 * reach * fmin(step->knee, 0), 0)) + REACH;
         reach = fmin(reach, step->cap + REACH);
-        double begin = step->replace ? -reach : -REACH, apart = (reach - begin) / CELLS, first, second;
-        int from = -1, to = -1;
-        for (int j = 0; j <= CELLS; j++) {
-            step_logs(step, begin + j * apart, &first, &second);
-            sizes[j] = order * (first - second) + first + log_weight(step, begin + j * apart);
-            top = fmax(top, sizes[j]);
+        *low = step->replace ? -reach : -REACH, *high = reach;
+        for (int look = 0; look < LOOKS; look++) {
+            double begin = *low, before = *high - begin, apart = before / CELLS, first, second;
+            int from = -1, to = -1;
+            top = -INFINITY;
+            for (int j = 0; j <= CELLS; j++) {
+                step_logs(step, begin + j * apart, &first, &second);
+                sizes[j] = order * (first - second) + first + log_weight(step, begin + j * apart);
+                top = fmax(top, sizes[j]);
+            }
+            for (int j = 0; j <= CELLS; j++)
+                if (sizes[j] >= top - 0.5 * REACH * REACH) to = j, from = from < 0 ? j : from;
+            *low = begin + (from > 0 ? from - 1 : 0) * apart, *high = begin + (to < CELLS ? to + 1 : CELLS) * apart;
+            if (*high - *low < WIDE_LOOK || *high - *low > 0.5 * before) break;
         }
-        for (int j = 0; j <= CELLS; j++)
-            if (sizes[j] >= top - 0.5 * REACH * REACH) to = j, from = from < 0 ? j : from;
-        *low = begin + (from > 0 ? from - 1 : 0) * apart, *high = begin + (to < CELLS ? to + 1 : CELLS) * apart;
     }
     if (step->replace) *low = fmin(*low, -far), *high = fmax(*high, far);
     else {

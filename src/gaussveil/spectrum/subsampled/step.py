@@ -31,6 +31,9 @@ SUM_DIGITS = 37.0  # e^-37 is 1e-16
 SUM_REACH = 9.5  # standard deviations that are summed
 FAR_KNEE = 8.0
 LOOK_CELLS = 256  # of the coarse look at a sum
+# an interval as wide that a look has halved is looked at again, cell by cell, so often at most
+WIDE = 64.0
+MOST_LOOKS = 60
 MOST_SUM_POINTS = 8192  # points of one sum; what would need more is not settled here
 KNOWN_WITHIN = 4.5  # standard deviations by which a density is shifted if its log moment is above what follows
 LARGEST_SUBTRACTED = 3.0  # log moments beyond this are summed without subtracting what their integrals are known to be
@@ -178,11 +181,17 @@ class Step(StandsFor):
             math.sqrt(max(far * far - 2.0 * far * min(self.knee, 0.0), 0.0)) + SUM_REACH
         )
         far = min(far, cap + SUM_REACH)
-        z = np.linspace(-far if self.replace else -SUM_REACH, far, LOOK_CELLS + 1)
-        first, second = self.logs(z)
-        return self._with_known(
-            *_inside(z, order * (first - second) + first + self._log_weight(z, cap))
-        )
+        low = -far if self.replace else -SUM_REACH
+        high = far
+        for _ in range(MOST_LOOKS):
+            z = np.linspace(low, high, LOOK_CELLS + 1)
+            first, second = self.logs(z)
+            size = order * (first - second) + first + self._log_weight(z, cap)
+            before = high - low
+            low, high = _inside(z, size)
+            if high - low < WIDE or high - low > 0.5 * before:
+                break
+        return self._with_known(low, high)
 
     def _with_known(self, low: float, high: float) -> tuple[float, float]:
         """An interval that holds all of both densities where the tilted one is near: their integrals are subtracted."""
