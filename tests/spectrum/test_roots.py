@@ -41,6 +41,24 @@ def test_an_inverse_was_seen_to_be_private_and_looks_nowhere_else(seed: int) -> 
     assert len(seen) < 90
 
 
+@pytest.mark.parametrize("root", [1e-9, 3.0, 1e5])
+def test_proposals_count_where_nothing_above_is_known(root: float) -> None:
+    """They were dropped below an infinite end, and the next look was at one more: seconds of enclosures."""
+    seen: list[float] = []
+
+    def look(x: float) -> Trial:
+        seen.append(x)
+        return Trial(root - x, root * (1 + 1e-15))
+
+    assert private_end(look, 0.9 * root, 0.0, math.inf, tolerance=1e-12 * root) == pytest.approx(root, rel=1e-12)
+    assert len(seen) == 2
+    seen.clear()
+    found = private_end(lambda x: Trial(look(x).value), 0.9 * root, 0.0, math.inf, tolerance=1e-12 * root)
+    assert found == pytest.approx(root, rel=1e-12)
+    assert len(seen) < 12
+    assert max(seen) < 20.0 * root + 1.0
+
+
 def test_an_inverse_may_be_the_lower_end_or_nowhere() -> None:
     assert private_end(lambda x: Trial(-1.0 - x), 3.0, 0.0, math.inf) == 0.0
     assert private_end(lambda x: Trial(1.0), 3.0, 0.0, 7.0) == 7.0
