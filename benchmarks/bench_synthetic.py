@@ -1,13 +1,16 @@
 """Synthetic tables at (1, 1e-6) beside MST, AIM and histograms by class: columns, pairs, what is learnt from them.
 
-Four tables (synthetic_sets.py): skewed columns and Gaussian ones, 10,000 rows; a mixed one like Adult, 30,000 rows;
-days of Swiss homes by hour (GAUSSVEIL_DATA). Distances are to the private table, areas under curves on 20,000 rows that
+Five tables (synthetic_sets.py): skewed columns and Gaussian ones, 10,000 rows; a mixed one like Adult, 30,000 rows;
+days of Swiss homes by hour (GAUSSVEIL_DATA); days of simulated homes, on which nothing was chosen.
+Distances are to the private table, areas under curves on 20,000 rows that
 nobody saw (synthetic_scores.py). Means of ten draws of ours (DRAWS) and of fewer of the peers, which take minutes to an
 hour (PEER_DRAWS, 0 leaves them out; SETS names tables). MST and AIM are those of dpmm, which is built on Private-PGM.
 They get more than they may: 32 cells between quantiles of the private numbers, frequent numbers apart, for nothing.
 PEER_ITERATIONS (1,000) and PEER_MEGABYTES (80, AIM's own) bound their fits. Histograms: 32 even cells, or values.
 Bands of `summary()` are counted in COVERAGE_DRAWS releases of each set: how many hold the private table's own number.
-With RESUME=FOLDER a run that was ended goes on there, draw by draw.
+Ours and histograms are drawn side by side (WORKERS), peers, which take gigabytes, one after the other. With
+RESUME=FOLDER a run that was ended goes on there, draw by draw. Rows of sets that SETS leaves out, and of peers that
+PEER_DRAWS=0 leaves out, stay as they are stored, and say so.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ import synthetic_sets as sets
 from gaussveil import SyntheticTable
 from gaussveil.calibration import mean_shift_for
 from gaussveil.postprocessing.synthetic.summary import Told, statements
-from side_by_side import kept
+from run import RESULTS, stored
+from side_by_side import kept, side_by_side
 
 HERE = Path(__file__).parent
 DRAWS = int(os.environ.get("DRAWS", "10"))
@@ -43,9 +47,13 @@ PEER_ITERATIONS = int(os.environ.get("PEER_ITERATIONS", "1000"))
 PEER_MEGABYTES = float(os.environ.get("PEER_MEGABYTES", "80"))
 PEER_LIMIT = int(os.environ.get("PEER_LIMIT", "7200"))  # seconds of one fit
 EPSILON, DELTA = 1.0, 1e-6
-ROWS = {"skewed": 10_000, "gaussian": 10_000, "adult": 30_000, "profiles": 0}
+SETS = "skewed gaussian adult profiles homes"
+ROWS = {"skewed": 10_000, "gaussian": 10_000, "adult": 30_000, "profiles": 0, "homes": 20_000}
 UNSEEN = 20_000
 CELLS = 32
+HOURLY = ("profiles", "homes")
+PEERS = ("MST", "AIM")
+EARLIER = "of an earlier run"
 Scores = dict[str, float]
 Make = Callable[[pd.DataFrame, sets.PublicRanges, int], pd.DataFrame]
 
@@ -191,7 +199,9 @@ class Cells:
 
 def measured(name: str, maker: str, draws: int) -> Scores:
     """Means over draws of all scores of a set, made by one of MAKERS."""
-    return pd.DataFrame([kept(draw, (name, maker, seed)) for seed in range(draws)]).mean().to_dict()
+    jobs = [(name, maker, seed) for seed in range(draws)]
+    found = [kept(draw, job) for job in jobs] if maker in PEERS else side_by_side(draw, jobs)
+    return pd.DataFrame(found).mean().to_dict()
 
 
 def draw(job: tuple[str, str, int]) -> Scores:
@@ -205,7 +215,7 @@ def draw(job: tuple[str, str, int]) -> Scores:
 
 
 def scored(name: str, public: sets.PublicRanges, table: pd.DataFrame, made: pd.DataFrame, seed: int) -> Scores:
-    if name == "profiles":
+    if name in HOURLY:
         quantiles, correlations = scores.hour_gaps(table, made)
         return {"quantiles": quantiles, "near": correlations, "near ranks": scores.near_gap(table, made, "spearman")}
     unseen = getattr(sets, name)(UNSEEN, seed + 1000)
@@ -236,7 +246,7 @@ def coverage_rows(name: str) -> list[dict[str, Any]]:
     """Coverage of the bands, with what it should be at least; more than the upper goal is missed, too."""
     if not COVERAGE_DRAWS:
         return []
-    shares = pd.DataFrame([kept(covered, (name, seed)) for seed in range(COVERAGE_DRAWS)]).mean().to_dict()
+    shares = pd.DataFrame(side_by_side(covered, [(name, seed) for seed in range(COVERAGE_DRAWS)])).mean().to_dict()
     low, high = COVERAGE
     note = f"{COVERAGE_DRAWS} releases; at most {high}"
     return [row(f"{name}: {what}", one, None, low, low <= one <= high, note) for what, one in shares.items()]
@@ -245,7 +255,7 @@ def coverage_rows(name: str) -> list[dict[str, Any]]:
 def rivals_of(name: str) -> dict[str, Scores]:
     """Scores of the peers that are installed and end in time."""
     found = {"histograms": measured(name, "histograms", DRAWS)}
-    for rival in ("MST", "AIM") if PEER_DRAWS and Path(PEER_PYTHON).exists() else ():
+    for rival in PEERS if PEER_DRAWS and Path(PEER_PYTHON).exists() else ():
         try:
             found[rival] = measured(name, rival, PEER_DRAWS)
         except (subprocess.SubprocessError, OSError) as error:
@@ -261,13 +271,26 @@ def row(name: str, mine: float, other: float | None, goal: float | None, met: bo
 
 def run() -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    for name in os.environ.get("SETS", "skewed gaussian adult profiles").split():
+    sets_wanted = os.environ.get("SETS", SETS).split()
+    for name in sets_wanted:
         mine = measured(name, "ours", DRAWS)
-        if name == "profiles":
+        if name in HOURLY:
             rows += of_set(name, mine, {}, None)
         else:
             rows += of_set(name, mine, rivals_of(name), measured(name, "private table", DRAWS))
         rows += coverage_rows(name)
+    return rows + earlier_rows(sets_wanted, {one["name"] for one in rows})
+
+
+def earlier_rows(sets_wanted: list[str], measured_now: set[str]) -> list[dict[str, Any]]:
+    """Stored rows of sets and peers that were left out of this run."""
+    rows = []
+    for one in stored(RESULTS).get("synthetic", {}).get("rows", ()):
+        left_out = one["name"].partition(":")[0] not in sets_wanted
+        of_peer = not PEER_DRAWS and one["name"].endswith(tuple(f"beside {peer}" for peer in PEERS))
+        if one["name"] not in measured_now and (left_out or of_peer):
+            before = one.get("note", "").removesuffix(EARLIER).rstrip(", ")
+            rows.append(one | {"note": f"{before}, {EARLIER}".lstrip(", ")})
     return rows
 
 
@@ -288,6 +311,8 @@ def of_set(name: str, mine: Scores, rivals: dict[str, Scores], truth: Scores | N
 def goals(
     name: str, mine: Scores, rivals: dict[str, Scores], truth: Scores | None
 ) -> list[tuple[str, float | None, bool]]:
+    if name == "homes":
+        return [("quantiles", None, True), ("near", None, True)]
     if name == "profiles":
         return [("quantiles", 0.10, mine["quantiles"] <= 0.10), ("near", 0.05, mine["near"] <= 0.05)]
     assert truth is not None

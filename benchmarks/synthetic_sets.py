@@ -171,3 +171,35 @@ def profiles(rows: int = 0, seed: int = 0) -> pd.DataFrame:
     hours = homes.reshape(-1, 24, 4, homes.shape[1]).mean(axis=2)
     table = pd.DataFrame(np.moveaxis(hours, 2, 0).reshape(-1, 24), columns=list(PROFILES.between))
     return table.sample(rows, random_state=seed) if rows else table
+
+
+HOMES = PROFILES
+DAYS = 80  # of a simulated home
+
+
+def homes(rows: int, seed: int) -> pd.DataFrame:
+    """Days of simulated homes by hour, in kW: some heat at night, some all day, some load a car, by the season."""
+    generator = np.random.default_rng(seed)
+    season = np.sin(np.linspace(0, np.pi, DAYS))[:, None]
+    days = [_days_of_home(generator, season) for _ in range(rows // DAYS)]
+    return pd.DataFrame(np.concatenate(days).clip(0, 20), columns=list(HOMES.between))
+
+
+def _days_of_home(generator: np.random.Generator, season: np.ndarray) -> np.ndarray:
+    hours = np.arange(24)
+    usual = 0.15 + 0.25 * np.exp(-((hours - 7.5) ** 2) / 4) + 0.6 * np.exp(-((hours - 19) ** 2) / 6)
+    usual += 0.2 * np.exp(-((hours - 12) ** 2) / 3)
+    size, kind = generator.lognormal(0, 0.5), generator.random()
+    moods = generator.standard_normal((DAYS, 24))
+    for hour in range(1, 24):
+        moods[:, hour] = 0.5 * moods[:, hour - 1] + np.sqrt(0.75) * moods[:, hour]
+    load = size * usual * np.exp(0.5 * moods + 0.2 * generator.standard_normal((DAYS, 1)))
+    if kind < 0.15:
+        heats = generator.random((DAYS, 1)) < 0.3 + 0.6 * season
+        load += heats * generator.uniform(2, 6) * ((hours < 5) | (hours > 22))
+    elif kind < 0.4:
+        load += generator.uniform(0.4, 1.5) * season * np.exp(0.2 * generator.standard_normal((DAYS, 24)))
+    if generator.random() < 0.15:
+        starts, drives = generator.integers(17, 24, (DAYS, 1)), generator.random((DAYS, 1)) < 0.4
+        load += drives * ((hours >= starts) & (hours < starts + 3)) * generator.uniform(2.5, 7, (DAYS, 1))
+    return np.asarray(load)

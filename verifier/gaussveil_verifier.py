@@ -1902,6 +1902,8 @@ def parquet_cells(body: bytes, chunk: dict[int, Any], leaf: dict[int, Any], rows
     described = chunk[3]
     if 1 in chunk or described[1] != leaf[1] or described[3] != [leaf[4]] or described[5] != rows:
         raise ValueError
+    if not rows:
+        return []
     start = described[9] if 11 not in described else min(described[9], described[11] or described[9])
     end = start + described[7]
     if start < 4 or end > len(body):

@@ -42,7 +42,10 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "vector": ("small.csv", {"l2_sensitivity": 0.5, "adjacency": "replace"}),
     "sketch": ("kinds.csv", {"row_norm": 2.0, "components": 8, "columns": "x,y"}),
     "mixture": ("kinds.csv", {"radius": 3.0, "label": "kind", "classes": "a,b", "columns": ""}),
-    "synthetic": ("kinds.csv", {"label": "kind", "columns": "x,y", "unit": "who", "rows_per_unit": 2}),
+    "synthetic": (
+        "series.csv",
+        {"label": "kind", "columns": "h0,h1,h2", "series": "h*", "unit": "who", "rows_per_unit": 2},
+    ),
     "regression": ("kinds.csv", {**MANY, "low": -3, "high": 3}),
     "logistic": ("kinds.csv", {**MANY, "target": "kind", "columns": "", "classes": "a,b"}),
     "pca": ("kinds.csv", {"n_components": 1}),
@@ -62,6 +65,11 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = (folder / "tables" / "kinds.csv").read_text(encoding="utf-8").splitlines()
     named = [f"{rows[0]},who,note", *(f"{row},home {place // 2},text" for place, row in enumerate(rows[1:]))]
     (folder / "tables" / "kinds.csv").write_text("\n".join(named) + "\n", encoding="utf-8")
+    hours = [
+        f"{named[0]},h0,h1,h2",
+        *(f"{row},{place % 5},{place % 7},{place % 3}" for place, row in enumerate(named[1:])),
+    ]
+    (folder / "tables" / "series.csv").write_text("\n".join(hours) + "\n", encoding="utf-8")
     homes = simulate_households(6, 15, step_minutes=60, seed=1)
     times = [str(time).replace("T", " ") for time in homes.times.astype("datetime64[s]")]
     lines = [

@@ -15,6 +15,8 @@ from gaussveil.errors import SchemaError, SourceError
 HOUSEHOLD = "household"
 READINGS = (HOUSEHOLD, "time", "power")
 MANY = 5  # columns whose names are alike
+CLOCK = r"\s*\d{1,2}:\d\d(?::\d\d)?\s*"
+CLOCKS = re.compile(f"(.+?):{CLOCK},{CLOCK}")
 KEY = re.compile(r"\s*(hour|weekday|month|date|bin|discover)\((.*)\)\s*")
 
 
@@ -120,10 +122,13 @@ def _named(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _named_before_numbers(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """As in --share kw:3,inf."""
+    """As in --share kw:3,inf; a range may be two times of day."""
     for option in ("share", "histogram", "cdf", "quantile", "between"):
         for text in given.get(option) or ():
-            if ":" in text:
+            clocks = CLOCKS.fullmatch(text)
+            if clocks is not None:
+                yield option, clocks[1]
+            elif ":" in text:
                 yield option, text.rpartition(":")[0]
 
 

@@ -53,6 +53,7 @@ class SyntheticOffer(RehearsedOffer):
             columns=self._named(),
             bounds="auto",
             label=order["label"],
+            series=order["series"] or None,
             **self._promised("unit", "rows_per_unit", "rows", **more),
         )
 

@@ -12,7 +12,12 @@ import pyarrow as pa
 
 from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.mechanisms.synthetic.budget import MOST_CLASSES, MOST_VALUES, SHORT_RANGE
-from gaussveil.postprocessing.synthetic.columns import Column, column_of, number_of
+from gaussveil.postprocessing.synthetic.columns import (
+    Column,
+    column_of,
+    number_of,
+    spelled_clock,
+)
 from gaussveil.statistics import Labels, Source, as_source
 from gaussveil.statistics.block import plain, require_columns
 from gaussveil.statistics.unit import Unit
@@ -215,14 +220,15 @@ def _described(
         return _listed(column, tuple(values[column.name]), field)
     if column.name not in between:
         return column
-    if column.is_category:
-        raise ParameterError(
-            f"column {column.name!r} holds {field.type}: list its values instead of a range."
-        )
     given = between[column.name]
     if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 2:
         raise ParameterError(
             f"the range of {column.name!r} must be two numbers, low and high. Got {given!r}."
+        )
+    column = spelled_clock(column, given)
+    if column.is_category:
+        raise ParameterError(
+            f"column {column.name!r} holds {field.type}: list its values instead of a range, or give two times of day."
         )
     low, high = (number_of(column, end) for end in given)
     if column.is_whole:

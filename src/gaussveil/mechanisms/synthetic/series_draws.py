@@ -60,7 +60,8 @@ def linked_series(
         [names.index(name) for name in one if name in known]
         for one in draws.records.series
     ]
-    if not any(series):
+    series = [one for one in series if len(one) > 1]
+    if not series:
         return Chain.of(len(columns), [], [])
     signals = {
         place: ValueSignals.of(marginals[place]) for one in series for place in one

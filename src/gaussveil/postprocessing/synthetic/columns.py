@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,6 +27,10 @@ MOMENT = "moment"
 CLOCK = "time of day"
 CATEGORY = "category"
 MEASURED = (NUMBER, WHOLE, DATE, MOMENT, CLOCK)
+MINUTE = 60.0
+CLOCK_TEXT = (
+    r"^ *(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))? *$"
+)
 _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -102,6 +107,8 @@ class Column:
         if self.kind == DATE:
             days = cells.cast(pa.date32(), safe=False).cast(pa.int32())
             return _floats(days)
+        if self.is_spelled_clock:
+            return _seconds_of_text(cells)
         if self.kind in (MOMENT, CLOCK):
             unit = cells.type.unit
             ticks = cells.cast(
@@ -135,6 +142,8 @@ class Column:
             return self._cast(
                 pa.array(whole.astype(np.int32), mask=missing).cast(pa.date32())
             )
+        if self.is_spelled_clock:
+            return self._spelled(whole, missing)
         if self.kind in (MOMENT, CLOCK):
             ticks = pa.array(whole * _TICKS[self.type.unit], mask=missing)
             if pa.types.is_time32(self.type):
@@ -143,6 +152,17 @@ class Column:
                 kind = pa.int64()
             return ticks.cast(kind).cast(self.type)
         return self._cast(pa.array(whole, mask=missing))
+
+    @property
+    def is_spelled_clock(self) -> bool:
+        """Whether cells are text that is a time of day, such as 08:15."""
+        return self.kind == CLOCK and is_text(self._plain)
+
+    def _spelled(self, seconds: Integers, missing: NDArray[np.bool_]) -> pa.Array:
+        """Times of day as text, with seconds where the range was given with them."""
+        form = "%H:%M" if self.grain == MINUTE else "%H:%M:%S"
+        times = pa.array(seconds.astype(np.int64), mask=missing)
+        return self._cast(pc.strftime(times.cast(pa.timestamp("s")), form))
 
     def named(self, codes: Integers, values: Sequence[Any]) -> pa.Array:
         """Values by their places, none where the place is negative."""
@@ -174,7 +194,7 @@ class Column:
     def with_found(self, values: Sequence[Any], others: bool) -> Column:
         """The column with values that were found; of texts one more stands for all others, if wanted."""
         kind = self._plain
-        text = others and (pa.types.is_string(kind) or pa.types.is_large_string(kind))
+        text = others and is_text(kind)
         listed = tuple(value for value in values if not text or value != OTHER)
         return replace(self, values=(*listed, OTHER) if text else listed, others=text)
 
@@ -198,6 +218,26 @@ _HELD = (  # what columns of a type hold
     (pa.types.is_date, DATE),
     (pa.types.is_timestamp, MOMENT),
 )
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether cells of this type are texts."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def spelled_clock(column: Column, ends: Sequence[Any]) -> Column:
+    """A column of texts whose range is two times of day, as such; the column itself where it is another one.
+
+    That its texts are times of day is a public statement: what is none of them is a missing cell.
+    """
+    if not column.is_category or not is_text(column._plain):
+        return column
+    spelled = [re.match(CLOCK_TEXT, str(end)) for end in ends]
+    if not all(spelled):
+        return column
+    with_seconds = any(one is not None and one["second"] for one in spelled)
+    grain = None if with_seconds else MINUTE
+    return replace(column, kind=CLOCK, values=None, grain=grain)
 
 
 def column_of(name: str, kind: pa.DataType) -> Column:
@@ -239,6 +279,19 @@ def number_of(column: Column, end: Any) -> float:
     if not math.isfinite(number) or abs(number) > 1e300:
         raise SchemaError(f"{wanted} finite numbers. Got {end!r}.")
     return number
+
+
+def _seconds_of_text(cells: pa.Array) -> Floats:
+    """Seconds since midnight of texts such as 08:15; NaN of what is no time of day."""
+    parts = pc.extract_regex(cells.cast(pa.string()), CLOCK_TEXT)
+    seconds = np.zeros(len(cells))
+    for name, length in (("hour", 3600.0), ("minute", MINUTE), ("second", 1.0)):
+        part = pc.struct_field(parts, name)
+        told = pc.if_else(pc.equal(part, ""), None, part).cast(pa.float64())
+        if name == "second":
+            told = told.fill_null(0.0)
+        seconds = seconds + length * told.to_numpy(zero_copy_only=False)
+    return np.where(pc.is_null(parts).to_numpy(zero_copy_only=False), np.nan, seconds)
 
 
 def _floats(cells: pa.Array) -> Floats:

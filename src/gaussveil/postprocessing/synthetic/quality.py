@@ -112,7 +112,7 @@ def quality_of(
     }
     advice += [
         f"{share:.0%} of {name!r} are {OTHER!r}, values that too few rows share for them to show: list its values "
-        "(values), or leave it out (columns)."
+        "(values), give the range of times of day such as 08:15 (between), or leave it out (columns)."
         for name, share in others.items()
         if share > MOST_OTHERS
     ]
