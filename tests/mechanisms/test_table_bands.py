@@ -12,8 +12,9 @@ import pytest
 
 from gaussveil import Mean, Sum, TableRelease, hour_of, weekday_of
 from gaussveil.mechanisms.table.curves import OCTAVES, octave
-from gaussveil.mechanisms.table.draws import Drawn, TableDraws
+from gaussveil.mechanisms.table.draws import Drawn
 from gaussveil.mechanisms.table.estimates import Estimates
+from gaussveil.mechanisms.table.laws import draws_of
 from gaussveil.mechanisms.table.means import ProfileDraw, interval
 from gaussveil.mechanisms.table.profile import centre_of
 from gaussveil.mechanisms.table.radii import Clipping, NormLaw, radii
@@ -88,7 +89,7 @@ def answers_again(
     """The answers again and again; what does not depend on a draw is read once."""
     asked = TableRelease(unit="u", epsilon=epsilon, delta=1e-6, by=by, answers=answers, generator=SeededGenerator(2))
     noise = asked.plan().noise
-    draws = TableDraws(as_source(table), noise, noise.mean_shift, asked.generator)
+    draws = draws_of(noise, as_source(table), asked.generator)
     draws.prepare()
     for _ in range(times):
         draws.spent, draws.draws = 0.0, 0

@@ -51,6 +51,14 @@ class Curves(UnitTotals):
     part: str
     radius: float | None = None
     centre: Floats | None = None
+    length: float | None = None
+    """Of the ball that parts are brought to, times which over the radius; the radius where it is None."""
+
+    @property
+    def fixed(self) -> FixedPoint:
+        """The format of what is summed."""
+        assert self.radius is not None
+        return FixedPoint(self.radius if self.length is None else self.length)
 
     @property
     def signed(self) -> bool:
@@ -86,7 +94,9 @@ class Curves(UnitTotals):
             )
             sums[np.arange(len(sums)), place] = 1
         else:
-            sums = FixedPoint(self.radius).truncate(part).T.astype(np.int64)
+            if self.length is not None:
+                part *= self.length / self.radius
+            sums = self.fixed.truncate(part).T.astype(np.int64)
         return {"sums": sums}
 
     def _level(self, part: Floats) -> Floats:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gaussveil.calibration.prefix_sums import prefix_noise
 from gaussveil.mechanisms.noisy_sums import NoisySums, noise_design, shared_design
-from gaussveil.mechanisms.table.answers import Mean, Sum, TableAnswer, Variance
+from gaussveil.mechanisms.table.answers import TableAnswer, Variance
 from gaussveil.mechanisms.table.curves import OCTAVES
 from gaussveil.mechanisms.table.means import ProfileDraw
 from gaussveil.mechanisms.table.noise import TableNoise
@@ -123,7 +123,7 @@ class TableDraws(NoisySums):
             if not request.learning:
                 self._totals()
             self.read["profiles"] = [
-                self._profile(answer) for answer in request.profiles
+                self._profile(place) for place in range(len(request.profiles))
             ]
         for name, key in request.discovered.items():
             self.read[f"keys {name}"] = self.source.units_per_value(
@@ -146,15 +146,14 @@ class TableDraws(NoisySums):
             )
             self.read[f"range {column}"] = ExactSum(carry(both), sums.unit)
 
-    def _profile(self, answer: Mean | Sum) -> ProfileDraws:
+    def _profile(self, place: int) -> ProfileDraws:
         request = self.noise.request
+        noise = self.noise.profile(place)
         keys = tuple(key for key in request.keys.values() if isinstance(key, Key))
         reader = CellReader(
-            request.unit, keys, (answer.feature,), present=request.numbers
+            request.unit, keys, (noise.answer.feature,), present=request.numbers
         )
-        return ProfileDraws(
-            self, self.source, reader, request.layout, request.rows, answer
-        )
+        return ProfileDraws(self, self.source, reader, noise)
 
     def ranges(self) -> dict[TableAnswer, float]:
         """Up to which size values count, where that is learnt: a unit adds its rows' shares in octaves, 1 in all."""
@@ -258,10 +257,7 @@ class TableDraws(NoisySums):
 
     def profiles(self) -> list[ProfileDraw]:
         """Each profile in draws of its own."""
-        made = self.read.get("profiles", [])
-        return [
-            one.draw(self.noise.losses[f"profile {k}"]) for k, one in enumerate(made)
-        ]
+        return [one.draw() for one in self.read.get("profiles", [])]
 
     def _totals(self) -> State:
         """Exact sums of the bounded units, read once."""

@@ -11,9 +11,7 @@ both grow by no more than the rows together, so the pair costs what the count al
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
@@ -23,10 +21,11 @@ from gaussveil.accounting import Charge
 from gaussveil.errors import NumericalError
 from gaussveil.mechanisms.table.answers import CDF, Quantile
 from gaussveil.mechanisms.table.draws import Drawn, TableDraws, bins_of
+from gaussveil.mechanisms.table.laplace_designs import Design, noisy
+from gaussveil.mechanisms.table.laplace_profile import LaplaceProfileNoise
 from gaussveil.mechanisms.table.noise import TableNoise
 from gaussveil.mechanisms.table.request import Request
-from gaussveil.noise.laplace import LARGEST_SCALE, discrete_laplace, rational_scale
-from gaussveil.noise.lattice import LARGEST_INTEGER
+from gaussveil.noise.laplace import LARGEST_SCALE
 from gaussveil.postprocessing.intervals import Variances
 from gaussveil.spectrum.profiles import DiscreteLaplace
 from gaussveil.statistics import ExactSum
@@ -34,43 +33,7 @@ from gaussveil.statistics.fixed_point import Limbs, carry
 from gaussveil.statistics.unit_cells import BIN_BITS, ROW_BITS
 from gaussveil.typing import Floats
 
-FINEST = 2.0**-20  # of what a unit moves, the most that rounding to a grid may add
-OUTSIDE = 0.05  # of an interval
 RESERVE = 1 - 2.0**-40  # of epsilon, for the roundings of the parts that add up to it
-
-
-@dataclass(frozen=True)
-class Design:
-    """One draw: a grid, by how many of its steps a unit moves all numbers together, and the scale in steps."""
-
-    grid: float
-    shift: int
-    scale: float
-
-    @classmethod
-    def of(cls, moved: int, numbers: int, epsilon: float, unit: float) -> Design:
-        """For so many numbers, multiples of a unit, that move by so much together.
-
-        Where rounding to a coarser grid costs next to nothing they are: each then moves by less than a step more.
-        """
-        fine = 2.0 ** math.floor(math.log2(FINEST * moved / numbers))
-        grid, rounded = (fine, numbers) if fine > unit else (unit, 0)
-        shift = math.ceil(Fraction(moved) / Fraction(grid)) + rounded
-        return cls(grid, shift, float(np.nextafter(shift / epsilon, math.inf)))
-
-    @property
-    def variance(self) -> float:
-        """Of what is drawn, in squared rows."""
-        numerator, denominator = rational_scale(self.scale)
-        half = math.sinh(denominator / numerator / 2)
-        return self.grid**2 / (2 * half**2)
-
-    @property
-    def reach(self) -> float:
-        """Half an interval that holds the noise with 95 %, over the deviation."""
-        rate = 1 / self.scale
-        steps = math.ceil(-math.log(OUTSIDE * (1 + math.exp(-rate)) / 2) / rate - 1)
-        return steps * self.grid / math.sqrt(self.variance)
 
 
 def unfit(request: Request) -> str | None:
@@ -80,7 +43,7 @@ def unfit(request: Request) -> str | None:
     for one in request.answers:
         if (
             isinstance(one, CDF | Quantile)
-            or one in request.profiles
+            or (one in request.profiles and request.layout.moments > 1)
             or one in request.learning
         ):
             return f"{one!r}"
@@ -113,6 +76,7 @@ class LaplaceNoise(TableNoise):
         else:
             costs = {}
         costs |= {f"sum {k}": 2.0 for k in range(len(request.lone_sums))}
+        costs |= {f"profile {k}": 2.0 for k in range(len(request.profiles))}
         return costs | {f"histogram {k}": 2.0 for k in range(len(request.histograms))}
 
     @cached_property
@@ -129,6 +93,8 @@ class LaplaceNoise(TableNoise):
                     moved, 2 * touched, epsilon / pairs, 2.0 ** -(ROW_BITS + 1)
                 )
                 found |= {f"rows {k}": half for k in range(pairs)}
+            elif name.startswith("profile"):
+                found[name] = self.profile(int(name.split()[1])).design
             elif name.startswith("histogram"):
                 histogram = request.histograms[int(name.split()[1])]
                 bins = histogram.bins.size + 1
@@ -143,8 +109,13 @@ class LaplaceNoise(TableNoise):
     @property
     def drawable(self) -> bool:
         """Whether the sampler reaches these scales."""
-        return self.mean_shift > 0 and all(
-            one.scale < LARGEST_SCALE / 2 for one in self.designs.values()
+        return (
+            self.mean_shift > 0
+            and all(one.scale < LARGEST_SCALE / 2 for one in self.designs.values())
+            and all(
+                self.profile(place).drawable
+                for place in range(len(self.request.profiles))
+            )
         )
 
     @property
@@ -160,6 +131,14 @@ class LaplaceNoise(TableNoise):
     def z(self) -> float:
         """Half a 95 % interval over the deviation, of the draw that needs most."""
         return max(one.reach for one in self.designs.values())
+
+    def profile(self, place: int) -> LaplaceProfileNoise:
+        """The noise of the draws of a mean or sum within balls."""
+        request = self.request
+        epsilon = self.losses[f"profile {place}"]
+        return LaplaceProfileNoise(
+            request.profiles[place], request.layout, request.rows, epsilon
+        )
 
     # In rows^2, of the numbers as they are drawn; of halves of the rows their sum and difference.
 
@@ -207,7 +186,11 @@ class LaplaceNoise(TableNoise):
 
     def variances(self) -> dict[str, object]:
         """What is drawn, for the certificate."""
-        return {name: one.variance for name, one in self.designs.items()}
+        return {
+            name: one.variance
+            for name, one in self.designs.items()
+            if not name.startswith("profile")
+        }
 
 
 @dataclass(repr=False)  # holds exact sums
@@ -233,8 +216,9 @@ class LaplaceDraws(TableDraws):
         noise = self.noise
         drawn = Drawn()
         state = self._totals()
-        for loss in noise.losses.values():
-            self.spend(loss)
+        for name, loss in noise.losses.items():
+            if not name.startswith("profile"):
+                self.spend(loss)
         limbs = np.moveaxis(state["features"], 1, 0)
         if request.counted and not request.features:
             drawn.rows = self._drawn("rows", ExactSum(state["rows"], 1.0))
@@ -264,14 +248,7 @@ class LaplaceDraws(TableDraws):
 
     def _drawn(self, name: str, sums: ExactSum) -> Floats:
         """The sums rounded exactly to the draw's grid, plus its noise."""
-        design = self._designs[name]
-        steps = sums.on_grid(design.grid) / design.grid
-        # A public limit far above any table: within it every integer is a double.
-        limit = LARGEST_INTEGER
-        noise = discrete_laplace(design.scale, sums.shape, self.generator)
-        return (np.clip(steps, -limit, limit).astype(np.int64) + noise).astype(
-            np.float64
-        ) * design.grid
+        return noisy(self._designs[name], sums, self.generator)
 
 
 def _times(limbs: Limbs, bits: int) -> Limbs:

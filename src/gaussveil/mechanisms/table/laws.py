@@ -62,12 +62,13 @@ def candidates(request: Request, law: str, promise: Promise) -> dict[str, TableN
 
 def _refusal(what: str, beyond: str | None) -> str:
     if beyond is None:
-        words = "an epsilon that is too small for its sampler"
+        words = "an epsilon that is too small for its sampler, or more rows of a unit than it has steps"
     else:
         words = beyond
     return (
         f"{what} must be asked with answers of Laplace noise only: counts, sums, means, variances, shares and "
-        f"histograms of stated ranges by listed keys. Got {words}."
+        "histograms of stated ranges by listed keys; with learnt bounds sums and means where no unit is expected in "
+        f"all groups of a time. Got {words}."
     )
 
 

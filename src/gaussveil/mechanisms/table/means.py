@@ -11,7 +11,7 @@ import numpy as np
 from gaussveil.mechanisms.table.answers import Mean, Sum
 from gaussveil.mechanisms.table.layout import Layout
 from gaussveil.mechanisms.table.radii import Lost
-from gaussveil.postprocessing.intervals import Interval, Variances, ratio
+from gaussveil.postprocessing.intervals import Interval, Variances, Z, ratio
 from gaussveil.typing import Floats
 
 PLACES_DIFFER = 1.0  # deviation of what a place lost from its share of what all lost
@@ -39,6 +39,8 @@ class ProfileDraw:
     """Of a number of the rest, before its smooth part is taken off."""
     lost: tuple[Lost, ...] = (Lost(0.0, 0.0),) * 3
     """What clipping took of the level below the centre, above it, and of the rest; of all places together."""
+    z: float = Z
+    """Within how many deviations 95 % of the noise lie."""
 
     @property
     def _shares(self) -> Floats:
@@ -187,11 +189,11 @@ def interval(answer: Mean | Sum, draw: ProfileDraw, total: bool) -> Interval:
 def _sums(draw: ProfileDraw) -> Interval:
     value = draw.counts * draw.centre + draw.restored
     noise = draw.residual_variance + draw.centre**2 * draw.count_variance
-    return _grouped(draw, _about(value, noise, draw.lost_variance))
+    return _grouped(draw, _about(value, noise, draw.lost_variance, draw.z))
 
 
-def _about(value: Floats, noise: Floats, lost: Floats) -> Interval:
-    wide = Interval.about(value, np.sqrt(noise + lost))
+def _about(value: Floats, noise: Floats, lost: Floats, z: float) -> Interval:
+    wide = Interval.about(value, np.sqrt(noise + lost), z)
     return Interval(
         value, np.broadcast_to(np.sqrt(noise), value.shape), wide.low, wide.high
     )
@@ -201,7 +203,9 @@ def _means(draw: ProfileDraw) -> Interval:
     """Only the residuals are divided by a noisy number."""
     noise = np.broadcast_to(draw.residual_variance, draw.residual.shape)
     below = np.full(draw.counts.shape, draw.count_variance)
-    found = _divided(draw.restored, noise, draw.lost_variance, draw.counts, below)
+    found = _divided(
+        draw.restored, noise, draw.lost_variance, draw.counts, below, draw.z
+    )
     if draw.layout.places > 1:
         value = np.clip(_told_apart(draw, found.value), found.low, found.high)
         found = replace(found, value=value)
@@ -236,10 +240,15 @@ def _told_apart(draw: ProfileDraw, residuals: Floats) -> Floats:
 
 
 def _divided(
-    top: Floats, noise: Floats, lost: Floats, below: Floats, below_variance: Floats
+    top: Floats,
+    noise: Floats,
+    lost: Floats,
+    below: Floats,
+    below_variance: Floats,
+    z: float,
 ) -> Interval:
     """Of residuals over counts: near zero where the count might be nothing, and the band then is without ends."""
-    band = ratio(top, noise + lost, below, below_variance, limit=math.inf)
+    band = ratio(top, noise + lost, below, below_variance, limit=math.inf, z=z)
     value = top * np.maximum(below, 0.0) / (below**2 + below_variance)
     sure = np.maximum(below, np.sqrt(below_variance))
     deviation = np.sqrt(noise + value**2 * below_variance) / sure
@@ -255,7 +264,7 @@ def _total_sum(draw: ProfileDraw) -> Interval:
         + restored
     )
     variance = draw.total_variance + draw.counted_variance(draw.centre)
-    return _about(value, np.array([variance]), np.array([unknown]))
+    return _about(value, np.array([variance]), np.array([unknown]), draw.z)
 
 
 def _total_mean(draw: ProfileDraw) -> Interval:
@@ -268,7 +277,8 @@ def _total_mean(draw: ProfileDraw) -> Interval:
     noise = np.array([draw.total_variance + draw.counted_variance(gaps)])
     below = np.sum(draw.counts, keepdims=True).ravel()
     spread = np.array([draw.counted_variance(one)])
-    return _divided(top, noise, np.array([unknown]), below, spread).shifted(middle, 1.0)
+    found = _divided(top, noise, np.array([unknown]), below, spread, draw.z)
+    return found.shifted(middle, 1.0)
 
 
 def _grouped(draw: ProfileDraw, one: Interval) -> Interval:

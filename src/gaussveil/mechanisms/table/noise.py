@@ -20,6 +20,7 @@ from gaussveil.calibration.prefix_sums import EITHER_SHARE, prefix_noise, prefix
 from gaussveil.mechanisms.noisy_sums import ROUNDING_SHIFT, SAMPLER_RESERVE
 from gaussveil.mechanisms.table.answers import Count, Sum
 from gaussveil.mechanisms.table.curves import OCTAVES
+from gaussveil.mechanisms.table.profile_noise import ProfileNoise
 from gaussveil.mechanisms.table.quantiles import RANGES, ROUND_SHARES, QuantileSearch
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.postprocessing.intervals import Variances, Z
@@ -176,6 +177,12 @@ class TableNoise:
                 QuantileSearch(answer, together, self.losses[f"quantile {k}"], scale)
             )
         return made
+
+    def profile(self, place: int) -> ProfileNoise:
+        """The noise of the draws of a mean or sum within balls."""
+        request = self.request
+        loss = self.losses[f"profile {place}"]
+        return ProfileNoise(request.profiles[place], request.layout, request.rows, loss)
 
     def key_deviation(self, name: str) -> float:
         """Standard deviation of the number of units that have a value of this key."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from gaussveil.mechanisms.table.draws import Drawn
 from gaussveil.mechanisms.table.estimates import Estimates
 from gaussveil.mechanisms.table.means import ProfileDraw
 from gaussveil.mechanisms.table.noise import PlannedNoise, TableNoise
-from gaussveil.mechanisms.table.profile import place_noise, stage_shares
+from gaussveil.mechanisms.table.profile_noise import ProfileNoise
 from gaussveil.mechanisms.table.request import Request
 
 NOMINAL_RANGE = 4.0  # what is learnt of a table whose values are of size 1
@@ -57,36 +57,29 @@ def expected(noise: TableNoise, units: float, place: float = 0.0) -> Drawn:
         bins[len(request.histograms) :],
         [one.expected(rows) for one in noise.searches()],
     )
-    for place, answer in enumerate(request.profiles):
-        drawn.profiles.append(
-            _expected_profile(answer, request, noise.losses[f"profile {place}"], units)
-        )
+    drawn.profiles = [
+        _expected_profile(noise.profile(place), units)
+        for place in range(len(request.profiles))
+    ]
     return drawn
 
 
-def _expected_profile(
-    answer: Any, request: Request, loss: float, units: float
-) -> ProfileDraw:
-    layout = request.layout
-    rows = request.rows
-    losses = {"rest": loss} | {
-        name: loss * share for name, share in stage_shares(answer, layout).items()
-    }
-    radii = NOMINAL_NORMS * (
-        1.0
-        if answer.unit_norm is None
-        else float(np.ravel(answer.unit_norm)[0]) / NOMINAL_NORMS[0]
-    )
-    radii[: np.size(answer.unit_norm)] = (
-        radii[0] if answer.unit_norm is None else answer.unit_norm
-    )
+def _expected_profile(noise: ProfileNoise, units: float) -> ProfileDraw:
+    layout = noise.layout
+    noise = noise.knowing(units * layout.places / layout.places_touched)
+    places = noise.counted
+    given = noise.answer.unit_norm
+    radii = NOMINAL_NORMS.copy()
+    if given is not None:
+        radii *= float(np.ravel(given)[0]) / NOMINAL_NORMS[0]
+        radii[: np.size(given)] = given
+    radii *= noise.rows * math.sqrt(layout.touched)
     smooth, rest = (
-        (rows * radii[1:]) ** 2 * layout.touched / [losses["smooth"], losses["rest"]]
-    ).tolist()
+        (radius * noise.deviation(name)) ** 2 if name in noise.shares else 0.0
+        for name, radius in zip(("smooth", "rest"), radii[1:].tolist())
+    )
     nothing = np.zeros(layout.groups.shape)
-    counts = np.full(layout.groups.shape, units * rows)
-    places = place_noise(layout, rows, losses["units"])
-    alone = layout.moments == layout.functions
+    counts = np.full(layout.groups.shape, units * noise.rows)
     return ProfileDraw(
-        layout, counts, nothing, nothing, places, 0.0, smooth, 0.0 if alone else rest
+        layout, counts, nothing, nothing, places, 0.0, smooth, rest, z=noise.z
     )

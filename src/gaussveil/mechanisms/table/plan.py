@@ -22,7 +22,7 @@ from gaussveil.mechanisms.table.answers import (
 from gaussveil.mechanisms.table.laws import Law, compared
 from gaussveil.mechanisms.table.noise import TableNoise
 from gaussveil.mechanisms.table.nominal import nominal_deviations
-from gaussveil.mechanisms.table.profile import learnt, nominal_noise, stage_shares
+from gaussveil.mechanisms.table.profile_noise import learnt, nominal_noise
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.mechanisms.table.useful import usefulness
 from gaussveil.mechanisms.usefulness import Useful
@@ -111,12 +111,12 @@ class TablePlan(Plan):
             TRUSTED_RANGE * losses[f"range {column}"] ** -0.5
             for column in request.learnt_ranges
         ]
-        for place, answer in enumerate(request.profiles):
-            shares = stage_shares(answer, request.layout)
-            norms = [share for name, share in shares.items() if name in TRUSTED]
+        for place in range(len(request.profiles)):
+            noise = self.noise.profile(place).knowing(0.0)
             fewest += [
-                TRUSTED_NORM * (losses[f"profile {place}"] * share) ** -0.5
-                for share in norms
+                TRUSTED_NORM * noise.deviation(name)
+                for name in noise.shares
+                if name in TRUSTED
             ]
         return math.ceil(max(fewest, default=0.0))
 

@@ -13,47 +13,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gaussveil.calibration.boxes import box_noise
-from gaussveil.mechanisms.noisy_sums import NoisySums, noise_design, shared_design
-from gaussveil.mechanisms.table.answers import Mean, Sum
+from gaussveil.mechanisms.noisy_sums import NoisySums
 from gaussveil.mechanisms.table.curves import Curves, Presence
-from gaussveil.mechanisms.table.layout import Layout
 from gaussveil.mechanisms.table.means import PLACES_DIFFER, ProfileDraw
+from gaussveil.mechanisms.table.profile_noise import ProfileNoise
 from gaussveil.mechanisms.table.radii import Clipping, Lost, NormLaw, farthest_seen
 from gaussveil.postprocessing.intervals import Variances
-from gaussveil.statistics import ExactSum, FixedPoint, Source
+from gaussveil.statistics import ExactSum, Source
 from gaussveil.statistics.cell_reader import CellReader
 from gaussveil.statistics.unit_cells import UnitCells
 from gaussveil.typing import Floats
 
-# Of the squared loss: where groups stand for themselves, and of curves over moments.
-ALONE = {
-    "units": 0.07,
-    "rough": 0.05,
-    "smooth": 0.76,
-    "norm of rough": 0.05,
-    "norm of smooth": 0.07,
-}
-CURVES = {
-    "units": 0.045,
-    "presence": 0.02,
-    "rough": 0.065,
-    "smooth": 0.37,
-    "rest": 0.32,
-}
-CURVES |= {
-    "norm of presence": 0.01,
-    "norm of rough": 0.04,
-    "norm of smooth": 0.08,
-    "norm of rest": 0.05,
-}
-SUMMED = {
-    "units": 3.0,
-    "presence": 2.0,
-}  # times as much where counts are multiplied by the centre
-PLACED = {
-    "units": 4.0
-}  # where a unit's curve is at one of several places, whose counts are smaller
 ELSEWHERE = 0.2  # of the units, at any moment, may be away: the histograms of norms count whoever was ever there
 ALIGNED = {
     "rough": 1.0,
@@ -67,61 +37,6 @@ UNKNOWN = {
 }  # and cannot be given back, as a part of it: taken for choosing radii, before a direction is known
 
 
-def learnt(answer: Mean | Sum, layout: Layout) -> list[str]:
-    """Which radii of values must be learnt; where groups stand for themselves there is no rest."""
-    if answer.unit_norm is None:
-        given = 0
-    else:
-        given = np.size(answer.unit_norm)
-    return list(_parts(layout)[given:])
-
-
-def stage_shares(answer: Mean | Sum, layout: Layout) -> dict[str, float]:
-    """How the squared loss of a profile is divided among its draws."""
-    if layout.moments > 1:
-        whole = CURVES
-    else:
-        whole = ALONE
-    left_out = {
-        one
-        for name in ("rest",)
-        if name not in _parts(layout)
-        for one in (name, f"norm of {name}")
-    }
-    factors = (PLACED if layout.places > 1 and layout.moments > 1 else {}) | (
-        SUMMED if isinstance(answer, Sum) else {}
-    )
-    shares = {
-        name: share * factors.get(name, 1.0)
-        for name, share in whole.items()
-        if name not in left_out
-    }
-    return {name: share / sum(shares.values()) for name, share in shares.items()}
-
-
-def nominal_noise(answer: Mean | Sum, layout: Layout, present: int) -> float:
-    """Deviation of the noise of a group, for units in `present` groups, at a distance of 1 with a quarter as rest.
-
-    Only for comparing layouts; a unit at fewer groups than its place has moments leaves most to the rest.
-    """
-    shares = stage_shares(answer, layout)
-    inside = float(layout.inside.mean())
-    smooth = float(present)
-    rest = present / 16
-    if layout.moments == layout.functions:
-        return math.sqrt((smooth + rest) / shares["smooth"])
-    if present < layout.moments:
-        smooth = inside * present
-        rest = (1 - inside) * present + rest
-    return math.sqrt(
-        inside * smooth / shares["smooth"] + (1 - inside) * rest / shares["rest"]
-    )
-
-
-def _parts(layout: Layout) -> tuple[str, ...]:
-    return ("rough", "smooth", "rest")[: 3 if layout.moments > layout.functions else 2]
-
-
 @dataclass(frozen=True)
 class Part:
     """Noisy sums of one part, the deviation of each number, and what clipping lost of it."""
@@ -132,69 +47,57 @@ class Part:
 
 
 class ProfileDraws:
-    """All draws of one profile, in order; each has its public share of the squared loss."""
+    """All draws of one profile, in order; each has its public share of what may be lost."""
 
     def __init__(
         self,
         draws: NoisySums,
         source: Source,
         reader: CellReader,
-        layout: Layout,
-        rows: int,
-        answer: Mean | Sum,
+        noise: ProfileNoise,
     ) -> None:
         self.draws = draws
         self.source = source
         self.reader = reader
-        self.layout = layout
-        self.rows = rows
-        self.answer = answer
+        self.public = self.noise = noise
+        self.layout = layout = noise.layout
+        self.rows = rows = noise.rows
+        self.answer = answer = noise.answer
         self.kept: list[UnitCells] = []
         ends = answer.feature.low, answer.feature.high
         self.largest = max(abs(end) for end in ends)
         self.longest = rows * math.sqrt(layout.touched) * self.largest
-        self.shares = stage_shares(answer, layout)
         self.whole: NormLaw | None = None
         self.units = 0.0, math.inf
         self.present = self._read(Presence(layout, rows), 1.0)
 
-    def draw(self, squared_loss: float) -> ProfileDraw:
-        """The profile, for a squared loss."""
+    def draw(self) -> ProfileDraw:
+        """The profile."""
         layout = self.layout
-        losses = {name: share * squared_loss for name, share in self.shares.items()}
-        noise = place_noise(layout, self.rows, losses["units"])
-        places = self._places(noise, losses["units"])
-        visits = max(float(places.sum()) / self.rows, 0.0)
-        spread = (
-            math.sqrt(layout.places * noise.own + layout.places**2 * noise.shared)
-            / self.rows
-        )
-        fewest = (
-            visits / layout.places_touched
-        )  # each at all the places that a unit can be at
-        self.units = (
-            (visits + fewest) / 2,
-            math.hypot(spread, ELSEWHERE * visits + (visits - fewest) / 2),
-        )
+        places = self.public.drawn_places(self.draws, self.present)
+        many, _ = self._units(places, self.public.places)
+        self.noise = self.public.knowing(many)
+        places, noise = self.noise.refined(self.draws, places, self.present)
+        self.units = self._units(places, noise)
         counts = np.repeat(places[:, None], layout.moments, axis=1)
         moment = 0.0
-        if "presence" in losses:
-            presence = self._sums("presence", losses, None)
+        if "presence" in self.noise.shares:
+            presence = self._sums("presence", None)
             moment = self.rows * presence.deviation
             counts = counts + self.rows * (
                 presence.sums - presence.sums.mean(axis=1, keepdims=True)
             )
-        rough = self._sums("rough", losses, None)
+        rough = self._sums("rough", None)
         longest = math.sqrt(layout.moments) * self.largest
         centre = (
             centre_of(rough.sums, rough.deviation**2, places, noise, longest)
             @ layout.basis
         )
-        smooth = self._sums("smooth", losses, centre)
+        smooth = self._sums("smooth", centre)
         residual = smooth.sums @ layout.basis
         rest = Part(np.zeros(layout.groups.shape), 0.0, [Lost(0.0, 0.0)])
-        if "rest" in losses:
-            rest = self._sums("rest", losses, centre)
+        if "rest" in self.noise.shares:
+            rest = self._sums("rest", centre)
             residual = (
                 residual + rest.sums - (rest.sums @ layout.basis.T) @ layout.basis
             )
@@ -207,39 +110,36 @@ class ProfileDraws:
             noise,
             *variances,
             (*smooth.lost, *rest.lost),
+            self.noise.z,
         )
 
-    def _places(self, noise: Variances, loss: float) -> Floats:
-        """Rows per moment at each place; what is drawn are rows of all moments."""
-        whole = self.layout.moments**2
-        shape = (self.layout.places,)
-        touched = self.layout.places_touched
-        self.draws.spend(loss)
-        if noise.shared <= 2.0**-40 * noise.own:
-            design = noise_design(math.sqrt(noise.one * whole), shape, touched)
-        else:
-            design = shared_design(
-                noise.own * whole, noise.shared * whole, shape, touched
-            )
-        return self.draws.noisy(design, self.present) / self.layout.moments
+    def _units(self, places: Floats, noise: Variances) -> tuple[float, float]:
+        """How many units there are, and the deviation of that."""
+        layout = self.layout
+        visits = max(float(places.sum()) / self.rows, 0.0)
+        shared = layout.places**2 * noise.shared
+        spread = math.sqrt(layout.places * noise.own + shared) / self.rows
+        # the fewest that there can be: each at all the places that a unit can be at
+        fewest = visits / layout.places_touched
+        further = ELSEWHERE * visits + (visits - fewest) / 2
+        return (visits + fewest) / 2, math.hypot(spread, further)
 
-    def _sums(self, name: str, losses: dict[str, float], centre: Floats | None) -> Part:
+    def _sums(self, name: str, centre: Floats | None) -> Part:
         """One part's noisy sums over units."""
-        radius, lost = self._radius(name, losses, centre)
-        curves = Curves(
-            self.answer.feature, self.layout, self.rows, name, radius, centre
+        radius, lost = self._radius(name, centre)
+        length = self.noise.ball(name, radius)
+        curves = replace(self._curves(name, centre), radius=radius, length=length)
+        exact = self._read(curves, curves.fixed.unit)
+        noisy = self.noise.drawn_sums(self.draws, name, exact, radius)
+        return Part(
+            noisy.reshape(curves.size), radius * self.noise.deviation(name), lost
         )
-        deviation = radius / math.sqrt(losses[name])
-        self.draws.spend(losses[name])
-        exact = self._read(curves, FixedPoint(radius).unit)
-        noisy = self.draws.noisy(
-            noise_design(deviation, exact.shape, exact.shape[0]), exact
-        )
-        return Part(noisy.reshape(curves.size), deviation, lost)
 
-    def _radius(
-        self, name: str, losses: dict[str, float], centre: Floats | None
-    ) -> tuple[float, list[Lost]]:
+    def _curves(self, name: str, centre: Floats | None) -> Curves:
+        """A histogram of the norms of a part."""
+        return Curves(self.answer.feature, self.layout, self.rows, name, None, centre)
+
+    def _radius(self, name: str, centre: Floats | None) -> tuple[float, list[Lost]]:
         """A radius and what clipping to it loses: an l2 norm, a root mean square being that over sqrt(groups touched).
 
         A histogram tells what is lost of a radius that was stated, too.
@@ -254,13 +154,11 @@ class ProfileDraws:
             stated = self.rows * float(given[place]) * math.sqrt(self.layout.touched)
         else:
             stated = None
-        loss = losses[f"norm of {name}"]
-        curves = Curves(self.answer.feature, self.layout, self.rows, name, None, centre)
-        self.draws.spend(loss)
+        curves = self._curves(name, centre)
         exact = self._read(curves, 1.0)
-        deviation = 1 / math.sqrt(loss)
-        histogram = self.draws.noisy(
-            noise_design(deviation, exact.shape, 1 + curves.signed), exact
+        deviation = self.noise.deviation(f"norm of {name}")
+        histogram = self.noise.drawn_counts(
+            self.draws, f"norm of {name}", exact, 1 + curves.signed
         )
         if name == "presence":
             return min(
@@ -270,12 +168,12 @@ class ProfileDraws:
         if curves.signed:  # each side has any part of them
             units = units[0] / 2, math.hypot(units[0] / 2, units[1])
         laws = [
-            NormLaw(one, deviation, units)
+            NormLaw(one, deviation, units, self.noise.far)
             for one in histogram.reshape(1 + curves.signed, -1)
         ]
         numbers = curves.size[1] - self.layout.functions * (name == "rest")
         clipping = Clipping(
-            math.sqrt(numbers / losses[name]),
+            math.sqrt(numbers) * self.noise.deviation(name),
             ALIGNED[name],
             UNKNOWN[name],
             2 * self.longest,
@@ -300,13 +198,6 @@ class ProfileDraws:
         return ExactSum(
             self.source.fold_units(self.reader, totals, self.kept)["sums"], unit
         )
-
-
-def place_noise(layout: Layout, rows: int, loss: float) -> Variances:
-    """Noise of the rows per moment at a place, of which a unit has at most `rows` at each that it touches."""
-    box = box_noise(layout.places, layout.places_touched)
-    scale = rows**2 / loss
-    return Variances(box.own * scale, box.shared * scale)
 
 
 def centre_of(

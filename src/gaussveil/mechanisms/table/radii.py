@@ -65,6 +65,8 @@ class NormLaw:
     noise: float
     units: tuple[float, float] = (0.0, math.inf)
     """How many units there are, and the deviation of that: a false octave holds others."""
+    far: float = 1.0
+    """How many times as many deviations the noise strays as a Gaussian does, where that is hardly ever."""
 
     def _allowed(self, deviations: Floats) -> tuple[Integers, Floats, Floats]:
         """Laws that are allowed where octaves deviate so: numbers, weights, how many vectors they hold."""
@@ -86,7 +88,9 @@ class NormLaw:
     @cached_property
     def _tails(self) -> tuple[Integers, Floats, Floats]:
         """For what lies beyond a radius: no law tried is the true one; an octave weighs less the more lies beyond."""
-        seen = np.where(self.histogram > SEEN * self.noise, self.histogram, 0.0)
+        seen = np.where(
+            self.histogram > SEEN * self.far * self.noise, self.histogram, 0.0
+        )
         beyond = np.cumsum(seen[::-1])[::-1] - seen
         return self._allowed(
             np.sqrt(self.noise**2 + (MISFIT * seen) ** 2 + (TAIL * beyond) ** 2)
@@ -98,7 +102,8 @@ class NormLaw:
         kept, weights, many = self._tails
         best = int(np.argmax(weights))
         left = self.histogram - many[best] * _shapes()[0][:, kept[best]]
-        lumps = np.flatnonzero(left > np.maximum(LUMP * self.noise, self.histogram / 2))
+        limit = LUMP * self.far * self.noise
+        lumps = np.flatnonzero(left > np.maximum(limit, self.histogram / 2))
         return np.asarray(2.0 ** OCTAVES[lumps]), left[lumps]
 
     @property

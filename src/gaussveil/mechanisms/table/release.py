@@ -35,7 +35,7 @@ from gaussveil.mechanisms.table.laws import LAWS, candidates, draws_of
 from gaussveil.mechanisms.table.noise import TableNoise
 from gaussveil.mechanisms.table.nominal import as_planned, expected, nominal_deviations
 from gaussveil.mechanisms.table.plan import TablePlan
-from gaussveil.mechanisms.table.profile import learnt, stage_shares
+from gaussveil.mechanisms.table.profile_noise import learnt
 from gaussveil.mechanisms.table.rehearsal import rehearsals
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.postprocessing.intervals import Interval
@@ -77,8 +77,9 @@ class TableRelease(Mechanism):
         account: where the release is debited before it is drawn; without one the certificate says "not recorded".
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
         law: "gaussian" or "laplace" noise; "auto" plans both for this promise and takes the smaller error. Laplace
-            noise answers counts, sums, means, variances, shares and histograms of stated ranges by listed keys, and
-            needs no delta: `delta=0` is a promise of epsilon alone. The first release of an account is Gaussian, of
+            noise answers counts, sums, means, variances, shares and histograms of stated ranges by listed keys (sums
+            and means with learnt bounds, too, where no unit is expected in all groups of a time), and needs no delta:
+            `delta=0` is a promise of epsilon alone. The first release of an account is Gaussian, of
             which many add up to less; later ones have the smaller error at the same debit; see `TablePlan.laws`.
         progress: whether to draw a progress bar on standard error.
         people: whose rows these are, as an account that is kept for a population names them.
@@ -255,10 +256,8 @@ def _parameters(noise: TableNoise) -> dict[str, object]:
         thresholds = {name: noise.key_threshold(name) for name in request.discovered}
         found |= {"key thresholds": thresholds, "key total variation": noise.key_error}
     for place, answer in enumerate(request.profiles):
-        shares = stage_shares(answer, request.layout)
         radii = learnt(answer, request.layout)
-        found[f"profile {place}"] = {
-            "shares": shares,
+        found[f"profile {place}"] = noise.profile(place).described() | {
             "learnt": radii,
             "read": str(request.layout),
         }
