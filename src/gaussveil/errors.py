@@ -64,6 +64,11 @@ class AssumptionError(PrivacyError, code="GV301"):
 class BudgetExceededError(PrivacyError, code="GV302"):
     """The account cannot afford the release; nothing was drawn or spent."""
 
+    mean_shift_left = 0.0
+    """What one more release of Gaussian noise may have, where that is what the account adds up."""
+    epsilon_left = 0.0
+    """The same of an account of delta 0."""
+
 
 class VerificationError(PrivacyError, code="GV303"):
     """A certificate does not verify."""

@@ -32,12 +32,14 @@ from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.diagnostics import refuse_private
 from gaussveil.accounting.ledger.database import LOGGER
 from gaussveil.accounting.ledger.debiting import Debit
+from gaussveil.accounting.ledger.fitting import with_what_fits
 from gaussveil.accounting.ledger.journal import now
 from gaussveil.accounting.ledger.ledger import Ledger
 from gaussveil.accounting.ledger.rules import check_neighbours
 from gaussveil.accounting.proofs import upper_end
 from gaussveil.errors import (
     AssumptionError,
+    BudgetExceededError,
     LedgerError,
     LedgerStateError,
     LedgerUnavailableError,
@@ -250,17 +252,20 @@ def transaction(
         debit = None
         if account is not None:
             ledger = connection.enter_context(Ledger.held(account.ledger))
-            debit = ledger.debit(
-                account.name,
-                charge,
-                draft.adjacency,
-                what=draft.released,
-                guarantee=draft.guarantee.kind,
-                release_id=release_id,
-                at_once=at_once,
-                value=value,
-                people=people,
-            )
+            try:
+                debit = ledger.debit(
+                    account.name,
+                    charge,
+                    draft.adjacency,
+                    what=draft.released,
+                    guarantee=draft.guarantee.kind,
+                    release_id=release_id,
+                    at_once=at_once,
+                    value=value,
+                    people=people,
+                )
+            except BudgetExceededError as error:
+                raise with_what_fits(error, draft.delta) from None
             facts |= _facts_of(debit)
         else:
             facts |= _facts_alone(release_id)

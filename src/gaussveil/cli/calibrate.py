@@ -55,6 +55,11 @@ def calibrate(
 
     Example: gaussveil calibrate --epsilon 1 --delta 1e-6 --l2-sensitivity 2.5
     """
+    if l1_sensitivity is None and delta == 0:
+        raise ParameterError(
+            "--delta 0 needs --l1-sensitivity (Laplace noise): Gaussian noise keeps no epsilon at delta 0. Say by how "
+            "much a neighbour moves the numbers together, or give a --delta above 0, such as 1e-6"
+        )
     if l1_sensitivity is not None:
         if (l2_sensitivity, steps, sampling_rate) != (1.0, 1, None):
             raise ParameterError(

@@ -20,16 +20,19 @@ from gaussveil.cli.options import parse_ranges
 from gaussveil.cli.output import tell
 from gaussveil.cli.query_keys import Questions, asked_answers, asked_keys, asked_norm
 from gaussveil.cli.query_plan import advice, tell_plan
+from gaussveil.cli.tables import form_is_known
 from gaussveil.errors import ParameterError
 from gaussveil.files import write_whole
 
 if TYPE_CHECKING:
     from gaussveil.accounting import Release
     from gaussveil.mechanisms import TableRelease
+    from gaussveil.mechanisms.table.noise import TableNoise
     from gaussveil.statistics import Source
 
 Texts = list[str] | None
 ROOM_PER_GROUP = 512
+UNSEEN = "what the columns hold was not looked at, as no form of the table is pinned: --dry-run does"
 
 
 @with_options
@@ -136,7 +139,8 @@ def query(
 ) -> None:
     """Answer questions about a table so that all rows of one unit stay hidden: one charge, one certificate.
 
-    Without --out no row is read and nothing is spent: the plan tells how wide the noise of every answer would be.
+    Without --out no row is read and nothing is spent: the plan tells how wide the noise of every answer would be, and
+    refuses what the table's form cannot give, where the form is known (a file with types, or gaussveil.toml).
 
     Example: gaussveil query readings.parquet --unit household --by "hour(time)" --mean kw --between 0,10 --count
     --epsilon 1 --delta 1e-6 --out profile.csv
@@ -164,12 +168,29 @@ def query(
     )
     plan = table.plan()
     _check_files(asked, out, report)
-    if asked.dry_run:
+    if out is not None:
+        _check_shown(plan.noise, units)
+    if asked.dry_run or (out is None and form_is_known(asked.source)):
         _rehearse(table, asked.table(), out, report)
+    elif out is None and not asked.json:
+        print(UNSEEN)
     if out is None or asked.dry_run:
         tell_plan(plan, asked.json, units)
     else:
         _release(table, asked, out, report)
+
+
+def _check_shown(noise: TableNoise, units: int | None) -> None:
+    """Refuse a release that shows no group at all, where public numbers say so."""
+    for name in noise.request.discovered:
+        needed = noise.key_threshold(name)
+        surely = needed - 3 * noise.key_deviation(name)
+        if units is not None and units < surely:
+            raise ParameterError(
+                f"--units {units} are fewer than the {needed:.0f} units that a value of {name!r} needs to be shown: "
+                f"the release would be paid for without a group. List its values (--by {name}=a|b), or take a larger "
+                "--epsilon"
+            )
 
 
 def _check_files(asked: Asked, out: Path | None, report: Path | None) -> None:
@@ -238,6 +259,9 @@ def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) 
         f"; {name} shows values of over {noise.key_threshold(name):.0f} units"
         for name in keys
     ]
+    if keys and not rows:
+        facts["held_back"] = True
+        shown.append(": no value had as many; the release is paid for all the same")
     counted = ("1 group" if rows == 1 else f"{rows} groups") + (
         f"; the page is {report}" if report else ""
     )

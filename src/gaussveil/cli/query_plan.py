@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gaussveil.cli.output import print_table, tell
 
 MISSING = "marks for missing cells, such as -999, are read as numbers unless you say them: --missing -999"
+MOST_NAMED = 2
 _OPTIONS = ("rows_per_group", "groups_per_unit", "between", "whole")
 _MODELS = "PrivateLinearRegression or PrivateGaussianMixture"
 
@@ -63,12 +64,43 @@ def tell_plan(plan: Any, json: bool, units: int | None) -> None:
         print(as_typed(f"{name} is read {words}"))
     if any(isinstance(one, Mean | Sum) for one in plan.request.answers):
         print(plan.request.averaged)
-    factors = plan.alternatives()
+    factors = plan.alternatives_of_each()
     if factors:
-        rows = [(as_typed(words), f"{factor:.3f}") for words, factor in factors.items()]
+        rows = [(as_typed(words), _of_each(each)) for words, each in factors.items()]
         print_table(("what if", "times the sd"), rows)
-        words = "What helps most: {}, with noise {:.3f} times as wide."
-        print(as_typed(words.format(*plan.costliest)))
+        change, mean = plan.costliest
+        print(as_typed(f"What helps most: {change}, noise {mean:.3f} times as wide"))
+        print("  (the geometric mean over the answers). " + as_typed(_meaning(change)))
+
+
+def _of_each(factors: Mapping[str, float]) -> str:
+    """Factors of the numbers: one where all are alike, else each with those that it is of."""
+    named: dict[str, list[str]] = {}
+    for name, factor in factors.items():
+        named.setdefault(f"{factor:.3f}", []).append(name)
+    if len(named) == 1:
+        return next(iter(named))
+    return ", ".join(f"{told} {_some(names)}" for told, names in sorted(named.items()))
+
+
+def _some(names: list[str]) -> str:
+    if len(names) > MOST_NAMED:
+        return f"{names[0]} and {len(names) - 1} more"
+    return " and ".join(names)
+
+
+def _meaning(change: str) -> str:
+    """What a change of the request takes away."""
+    option, _, number = change.partition("=")
+    if change.startswith("without "):
+        return "That answer is then not given."
+    if option == "groups_per_unit":
+        return f"A unit then counts in {number} of its groups at most: its rows in the others are left out."
+    if option == "rows_per_group":
+        return f"A unit then weighs {number} of its rows in a group at most."
+    if option.endswith(": between"):
+        return "Values beyond that range count as its end."
+    return "A unit then counts in whole rows."
 
 
 def _deviations(plan: Any) -> list[tuple[str, str]]:
@@ -93,6 +125,7 @@ def _facts(plan: Any, units: int | None) -> dict[str, Any]:
         "deviations_at_ends": plan.deviations(at_ends=True),
         "shares": plan.shares,
         "alternatives": plan.alternatives(),
+        "alternatives_of_each": plan.alternatives_of_each(),
         "useful": useful.verdict,
         "units_needed": useful.needed,
         "advice": str(useful),

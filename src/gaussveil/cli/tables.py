@@ -118,6 +118,19 @@ def open_table(address: str, engine: Engine) -> Source:
         ) from None
 
 
+def form_is_known(address: str) -> bool:
+    """Whether a local table says what its columns hold without a look at its cells: it has types, or a pinned form."""
+    from gaussveil.engines.form import given_form
+    from gaussveil.engines.location import Location
+
+    path = local_file(address)
+    if path is None or not path.is_file():
+        return False
+    if path.suffix.lower() == ".csv":
+        return given_form(Location("csv", str(path))).pinned is not None
+    return path.suffix.lower() in (".parquet", ".arrow")
+
+
 def _without_marks(array: Any) -> Any:
     """An array whose cells that mean missing are missing."""
     import numpy as np

@@ -18,11 +18,11 @@ from gaussveil.typing import Floats
 
 MOST_PICTURES = 12
 MOST_ROWS = 200
-BAND = (
-    "Each band holds the true answer of its group with probability 95 %: noise, and what clipping to learnt bounds "
-    "took from means and sums. Values beyond a range that was stated, or learnt for a variance or a quantile, count as "
-    "its end."
-)
+BAND = "Each band holds the true answer of its group with probability 95 %: "
+COUNTED = f"{BAND}noise alone, for rows are counted as the certificate says."
+STATED = f"{BAND}noise alone. Values beyond the range count as its end."
+LEARNT = f"{BAND}noise, and what clipping to learnt bounds took from means and sums."
+TOTALS = 'The row "all" is the sum over the groups: a unit of several groups is in it as often.'
 
 
 def table_report(answers: Any, certificate: Certificate) -> Report:
@@ -43,7 +43,7 @@ def table_report(answers: Any, certificate: Certificate) -> Report:
                 f"answer-{k}",
                 f"{name} by group with its band.",
             ),
-            caption=BAND,
+            caption=_band(name, certificate),
         )
         for k, name in enumerate(names[:MOST_PICTURES])
     ]
@@ -61,9 +61,32 @@ def table_report(answers: Any, certificate: Certificate) -> Report:
     numbers = Section(
         heading="Numbers",
         table=Table((", ".join(keys) or "group", *names), rows),
-        caption=BAND,
+        caption=" ".join(_said_of_numbers(answers, keys, names, certificate)),
     )
     return replace(page, sections=[*sections, numbers, *page.sections])
+
+
+def _band(name: str, certificate: Certificate) -> str:
+    """What the bands of one answer hold."""
+    kind = name.partition("_")[0]
+    if kind in ("count", "histogram", "cdf", "share"):
+        return COUNTED
+    learnt = any(part.startswith("profile") for part in certificate.parameters)
+    if kind in ("mean", "sum") and learnt:
+        return LEARNT
+    return STATED
+
+
+def _said_of_numbers(
+    answers: Any, keys: list[str], names: list[str], certificate: Certificate
+) -> list[str]:
+    """What bands hold, of several kinds of answers each once, and what a row of totals is."""
+    said = list(dict.fromkeys(_band(name, certificate) for name in names))
+    if len(said) > 1:
+        said = [BAND.removesuffix(": ") + "."]
+    if keys and answers.column(keys[0]).null_count:
+        said.append(TOTALS)
+    return said
 
 
 def _groups(answers: Any, keys: list[str]) -> tuple[Any, list[tuple[str, ...]]]:

@@ -7,6 +7,7 @@ they are, and a `time_zone` says which wall clock that is.
 from __future__ import annotations
 
 import datetime
+import re
 import zoneinfo
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from gaussveil.statistics.column_types import holds
 from gaussveil.statistics.key import Key, places_of
 from gaussveil.typing import Integers
 
+CLOCK = re.compile("uhr|zeit|clock|hour|heure|time|ora|hora", re.IGNORECASE)
+"""What columns of clocks are called."""
 _PARTS = {"hour": range(24), "weekday": range(7), "month": range(1, 13)}
 
 
@@ -57,6 +60,9 @@ class _OnClock(Key):
                 advice = (
                     "write them as 2024-03-31 12:00; seconds since a day are not read."
                 )
+            apart = day_and_clock(schema)
+            if apart and self._needs_time:
+                advice = f"this table has a day and a clock in two columns, {apart}: write hour({apart})."
             raise SchemaError(
                 f"column {self.column!r} must hold dates with times. Got {holds(kind)}: {advice}"
             )
@@ -70,6 +76,24 @@ class _OnClock(Key):
         if zone is None:
             return cells
         return cells.cast(pa.timestamp(cells.type.unit, self.time_zone or "UTC"))
+
+
+def day_and_clock(schema: pa.Schema) -> str:
+    """DAY+CLOCK, where the form alone shows one column of days and one that is called or typed a clock; else nothing.
+
+    Args:
+        schema: the columns and their types.
+    """
+    days = [field.name for field in schema if pa.types.is_date(field.type)]
+    clocks = [
+        field.name
+        for field in schema
+        if pa.types.is_time(field.type)
+        or (holds(field.type) == "text" and CLOCK.search(field.name))
+    ]
+    if len(days) != 1 or len(clocks) != 1:
+        return ""
+    return f"{days[0]}+{clocks[0]}"
 
 
 @dataclass(frozen=True)

@@ -360,7 +360,8 @@ class Certificate(Shown):
         lines.append(f"Numbers: {numbers}")
         lines += [f"Assumes: {line}" for line in self.assumptions]
         lines += [
-            f"Public: {name} = {value}" for name, value in self.parameters.items()
+            f"Public: {str(name).replace('_', ' ')}: {_in_words(value)}"
+            for name, value in self.parameters.items()
         ]
         lines.append(
             f"gaussveil {self.gaussveil_version}; "
@@ -375,3 +376,20 @@ class Certificate(Shown):
         )  # what a stranger wrote must not look like a line of ours
 
     __str__ = describe
+
+
+def _in_words(value: object) -> str:
+    """A parameter in a line, every digit as it is."""
+    if isinstance(value, Mapping):
+        parts = (f"{name} {_in_words(part)}" for name, part in value.items())
+        return ", ".join(parts) or "none"
+    if isinstance(value, list):
+        told = [
+            f"({_in_words(part)})" if isinstance(part, list) else _in_words(part)
+            for part in value
+        ]
+        between = "; " if any(isinstance(part, str) for part in value) else ", "
+        return between.join(told) or "none"
+    if value is None:
+        return "none"
+    return str(value)

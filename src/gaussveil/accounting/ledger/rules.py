@@ -199,7 +199,7 @@ def offer(terms: Rules, charge: Charge, adjacency: Adjacency) -> Offer:
             <= terms.budget.delta
         ):
             return Offer(terms, replace(settled, active_filter="single"), NOTHING)
-    raise BudgetExceededError(_refusal(settled, NOTHING, cost, charge))
+    raise _refused(settled, NOTHING, cost, charge)
 
 
 def _cost(terms: Rules, charge: Charge, symmetric: bool) -> Balance:
@@ -219,7 +219,7 @@ def admit(found: Offer, used: Balance, charge: Charge) -> Balance:
         active == "single"
         or not Usage.of(terms.budget, active, terms.order, total).within
     ):
-        raise BudgetExceededError(_refusal(terms, used, found.cost, charge))
+        raise _refused(terms, used, found.cost, charge)
     return total
 
 
@@ -263,6 +263,22 @@ def _length(charge: Charge) -> float:
     if energy is not None:
         return float(np.max(energy))
     return float("inf")
+
+
+def _refused(
+    terms: Rules, used: Balance, cost: Balance, charge: Charge
+) -> BudgetExceededError:
+    """The refusal, which knows what would have fitted."""
+    error = BudgetExceededError(_refusal(terms, used, cost, charge))
+    active = terms.active_filter or ""
+    if terms.budget.pure:
+        share = Usage.of(terms.budget, active, terms.order, used).used
+        error.epsilon_left = max(1 - share, 0.0) * terms.budget.epsilon
+    elif active == "mean-shift":
+        share = Usage.of(terms.budget, active, terms.order, used).used
+        room = max(1 - share, 0.0) * terms.budget.mean_shift_cap()
+        error.mean_shift_left = math.sqrt(room)
+    return error
 
 
 def _refusal(terms: Rules, used: Balance, cost: Balance, charge: Charge) -> str:

@@ -27,6 +27,11 @@ class TableAnswer:
         column = getattr(self, "column", None)
         return type(self).__name__.lower() + ("" if column is None else f"_{column}")
 
+    @property
+    def words(self) -> str:
+        """What is asked, as a certificate says it."""
+        return type(self).__name__.lower()
+
 
 @dataclass(frozen=True)
 class Count(TableAnswer):
@@ -65,6 +70,16 @@ class _Ranged:
             )
 
     @property
+    def _limits(self) -> str:
+        """What values are held to, in words."""
+        said = []
+        if self.between is not None:
+            said.append("between {:g} and {:g}".format(*self.between))
+        if self.bounds is not None:
+            said.append("bounds learnt within the budget")
+        return ", ".join(said)
+
+    @property
     def span(self) -> Range:
         """The range, which must have been given where none is to be learnt."""
         if self.between is None and self.bounds is None:
@@ -79,6 +94,11 @@ class _Ranged:
 class _OfColumn(_Ranged, TableAnswer):
     column: str
     between: Range | None = None
+
+    @property
+    def words(self) -> str:
+        """What is asked, as a certificate says it."""
+        return f"{type(self).__name__.lower()} of {self.column} {self._limits}"
 
     @property
     def feature(self) -> Feature:
@@ -104,6 +124,16 @@ class _Bounded(_OfColumn):
                 )
             for norm in given:
                 checks.size("unit_norm", norm)
+
+    @property
+    def _limits(self) -> str:
+        """What values are held to, in words."""
+        said = super()._limits
+        if self.unit_norm is None:
+            return said
+        given = np.atleast_1d(np.asarray(self.unit_norm)).tolist()
+        norms = ", ".join(f"{norm:g}" for norm in given)
+        return ", ".join(filter(None, (said, f"a unit's curve within {norms}")))
 
     @property
     def is_profile(self) -> bool:
@@ -202,6 +232,10 @@ class _OfEdges(TableAnswer):
         """The public bins that rows are counted in."""
         raise NotImplementedError
 
+    def _of_edges(self, words: str) -> str:
+        edges = ", ".join(f"{edge:g}" for edge in self.edges)
+        return f"{words} of {self.column} with edges {edges}"
+
 
 @dataclass(frozen=True)
 class Histogram(_OfEdges):
@@ -218,6 +252,11 @@ class Histogram(_OfEdges):
     """
 
     whole: bool = False
+
+    @property
+    def words(self) -> str:
+        """What is asked, as a certificate says it."""
+        return self._of_edges("histogram") + ", in whole rows" * self.whole
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -238,6 +277,11 @@ class CDF(_OfEdges):
         column: name of the column.
         edges: public numbers that rise; the first is the least value.
     """
+
+    @property
+    def words(self) -> str:
+        """What is asked, as a certificate says it."""
+        return self._of_edges("cumulative shares")
 
     @property
     def bins(self) -> Thresholds:
@@ -271,6 +315,12 @@ class Quantile(_Ranged, TableAnswer):
         object.__setattr__(
             self, "q", tuple(checks.real("q", one, "(0, 1)") for one in given)
         )
+
+    @property
+    def words(self) -> str:
+        """What is asked, as a certificate says it."""
+        shares = ", ".join(f"{share:g}" for share in self.shares)
+        return f"quantile {shares} of {self.column} {self._limits}"
 
     @property
     def shares(self) -> tuple[float, ...]:

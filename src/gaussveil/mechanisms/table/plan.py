@@ -171,15 +171,28 @@ class TablePlan(Plan):
 
     def alternatives(self, units: int = 1000) -> dict[str, float]:
         """What other bounds would make of the deviations, as a factor (geometric mean over the answers)."""
+        return {
+            words: math.exp(float(np.mean(np.log([*factors.values()]))))
+            for words, factors in self.alternatives_of_each(units).items()
+        }
+
+    def alternatives_of_each(self, units: int = 1000) -> dict[str, dict[str, float]]:
+        """What other bounds would make of the deviation of each number, as factors.
+
+        Args:
+            units: how many each group is taken to have.
+        """
         now = self.deviations(units)
-        factors: dict[str, float] = {}
+        factors: dict[str, dict[str, float]] = {}
         for words, other in changed_requests(self.request).items():
             then = nominal_deviations(replace(self.noise, request=other), units)
-            ratios = [
-                sd / now[name] for name, sd in then.items() if now.get(name, 0) > 0
-            ]
+            ratios = {
+                name: sd / now[name]
+                for name, sd in then.items()
+                if now.get(name, 0) > 0
+            }
             if ratios:
-                factors[words] = math.exp(float(np.mean(np.log(ratios))))
+                factors[words] = ratios
         return factors
 
 

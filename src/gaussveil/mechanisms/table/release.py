@@ -242,7 +242,7 @@ def _parameters(noise: TableNoise) -> dict[str, object]:
     found: dict[str, object] = {
         "unit": request.unit,
         "keys": {name: _described(key) for name, key in request.keys.items()},
-        "answers": [repr(one) for one in request.answers],
+        "answers": [one.words for one in request.answers],
         "rows_per_group": request.rows,
         "groups_per_unit": request.touched,
         "groups_in_all": request.cells,
@@ -252,6 +252,10 @@ def _parameters(noise: TableNoise) -> dict[str, object]:
         **noise.spent(),
         "noise variances": noise.variances(),
     }
+    if request.totals:
+        found["totals"] = (
+            "the last row is the sum over the groups: a unit of several groups is in it as often"
+        )
     if request.discovered:
         thresholds = {name: noise.key_threshold(name) for name in request.discovered}
         found |= {"key thresholds": thresholds, "key total variation": noise.key_error}
@@ -264,7 +268,11 @@ def _parameters(noise: TableNoise) -> dict[str, object]:
     return found
 
 
+_KEYS = {"Listed": "listed values", "Dates": "days", "Bins": "ranges"}
+
+
 def _described(key: Key | Discovered) -> str:
     if isinstance(key, Discovered):
         return f"values of {key.column} that are found, at most {key.per_unit} of each unit"
-    return f"{type(key).__name__} of {key.column}, {len(key.values)} values"
+    kind = getattr(key, "part", _KEYS.get(type(key).__name__, "values"))
+    return f"{kind} of {key.column}, {len(key.values)} of them"

@@ -63,6 +63,8 @@ def usefulness(
     needed = in_group * apart
     if apart > 1:
         where = f", {about(in_group)} in each of {apart} groups that a unit can be in one of"
+    elif request.cells > 1:
+        where = " in every group"
     else:
         where = ""
     told = _told_apart(judged, spread)
@@ -75,7 +77,7 @@ def usefulness(
     if units >= needed:
         return Useful(
             True,
-            f"useful with {units:,} units: noise is at most {told}",
+            f"useful with {units:,} units{where if apart == 1 else ''}: noise is at most {told}",
             needed,
         )
     return Useful(
