@@ -1145,6 +1145,7 @@ LISTS = {"histograms": "histogram", "cumulative counts, times the least": "cumul
 PLACES = Fraction(1, 2**40)  # of a table's losses and variances, which are told as floats
 KEPT = 2.0**-17  # of a table's mean shift, for rounding to grids
 SCALED, MOVED = 2.0**-28, 2.0**-18  # of Laplace noise, whose scale is a fraction and whose rows lie on a grid
+PROFILE = "profile "  # draws of Laplace noise that share an epsilon as earlier ones tell
 ONE_SIDED = ("l2_sensitivity", "shape", "grid", "rounding_l2", "noise_covariance")
 WORDS = ("release", "guarantee", "composition", "assumptions", "account", "dataset", "library_version")
 
@@ -1327,7 +1328,10 @@ def draws_stated(known: dict[str, Any]) -> list[Drawn]:
 
 
 def check_laplace_draws(known: dict[str, Any], parts: list[Part]) -> None:
-    """Laplace noise of scale b on a grid g has variance g^2 / (2 sinh(1/(2b))^2); r t rows are the shift times g."""
+    """Laplace noise of scale b on a grid g has variance g^2 / (2 sinh(1/(2b))^2); r t rows are the shift times g.
+
+    Draws of a profile stand there as one number that a unit moves by 1.
+    """
     epsilons, variances = all_positive(known, EPSILONS), all_positive(known, NOISES)
     sources = {name: name if name in epsilons else name.partition(" ")[0] for name in variances}
     if epsilons.keys() != set(sources.values()):
@@ -1338,7 +1342,8 @@ def check_laplace_draws(known: dict[str, Any], parts: list[Part]) -> None:
     pairs = [discrete_laplace(part.profile["parameters"]) for part in parts if part.profile for _ in range(part.count)]
     for name, variance in variances.items():
         own = float(epsilons[sources[name]]) / list(sources.values()).count(sources[name])
-        fitting = [pair for pair in pairs if laplace_fits(*pair, own, float(variance), known[ROWS] * known[TOUCHED])]
+        moved = 1 if name.startswith(PROFILE) else known[ROWS] * known[TOUCHED]
+        fitting = [pair for pair in pairs if laplace_fits(*pair, own, float(variance), moved)]
         if not fitting:
             raise Refuted(f"the noise of {name} does not follow from its epsilon and the bounds of a unit")
         pairs.remove(fitting[0])
@@ -1363,7 +1368,8 @@ def held(known: dict[str, Any]) -> set[str]:
     if not known.keys() & {LOSSES, EPSILONS} or not is_whole(known):
         return found
     if EPSILONS in known:
-        return found | {"law", EPSILONS, NOISES, ROWS, TOUCHED}
+        alone = all(name.startswith(PROFILE) for name in known[NOISES])
+        return found | {"law", EPSILONS, NOISES} | (set() if alone else {ROWS, TOUCHED})
     found |= {"law", LOSSES, NOISES}
     touched, cells = known[TOUCHED], known[CELLS]
     for one in draws_stated(known):

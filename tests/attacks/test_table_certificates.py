@@ -34,15 +34,16 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "sums alone": {"answers": [Sum("kw", between=(0, 8)), Sum("kw2", between=(-8, 8))], **WHOLE},
     "found": {"answers": [Count()], "by": {"zone": discover("zone")}},
     "learnt": {"answers": [Count(), Mean("kw", bounds="auto")], "by": ZONES},
+    "learnt, Laplace": {"answers": [Count(), Mean("kw", bounds="auto")], "by": ZONES, "law": "laplace"},
+    "learnt alone, Laplace": {"answers": [Mean("kw", bounds="auto")], "by": ZONES, "law": "laplace"},
 }
 
 
 @cache
 def record(name: str) -> str:
     """A certificate as it was issued."""
-    asked = TableRelease(
-        epsilon=1.0, delta=1e-5, unit="home", law="gaussian", generator=SeededGenerator(1), **REQUESTS[name]
-    )
+    terms = {"epsilon": 1.0, "delta": 1e-5, "unit": "home", "law": "gaussian", **REQUESTS[name]}
+    asked = TableRelease(generator=SeededGenerator(1), **terms)
     return asked.release(TABLE).certificate.to_json()
 
 
@@ -109,6 +110,15 @@ def test_what_is_no_number_is_not_verified(key: str, value: Any) -> None:
     edited = json.loads(record("everything"))
     edited["parameters"][key] = value
     assert verdicts(json.dumps(edited)) == (False, "not decided")
+
+
+@pytest.mark.parametrize("name", ["learnt, Laplace", "learnt alone, Laplace"])
+@pytest.mark.parametrize("key", ["noise variances", "epsilons"])
+def test_learnt_bounds_with_laplace_noise_cannot_be_edited(name: str, key: str) -> None:
+    for factor in (0.5, 2.0):
+        edited = json.loads(record(name))
+        edited["parameters"][key]["profile 0"] *= factor
+        assert verdicts(json.dumps(edited)) == (False, "refuted")
 
 
 def test_noise_on_whole_numbers_names_its_bounds_too() -> None:

@@ -2,18 +2,20 @@
 
 Integer noise of scale b in steps of a grid g, a power of two, has the variance g^2 / (2 sinh(1/(2b))^2). A unit moves
 a draw by r t rows together, which is the shift of its pair times the grid; shift over scale is the draw's epsilon.
+Draws of a profile share an epsilon as earlier ones tell: they stand there as one number that a unit moves by 1.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
 _SCALE = 2.0**-28  # the sampler's scale is a fraction, never below the stated one
 _SHIFT = 2.0**-18  # of what a unit moves, the most that rounding to a grid may add
 _SHARE = 2.0**-36
+_PROFILE = "profile "
 
 
 def laplace_problems(
@@ -26,7 +28,8 @@ def laplace_problems(
 
     Args:
         epsilons: what is spent on each draw.
-        variances: of each draw's numbers, in squared rows; "rows 0", "rows 1" and so on share the epsilon of "rows".
+        variances: of each draw's numbers, in squared rows; "rows 0", "rows 1" and so on share the epsilon of "rows",
+            and "profile 0" and so on stand for numbers that a unit moves by 1.
         moved: by how many rows a unit moves a draw at most.
         parts: the parts of the charge, as they are stored.
     """
@@ -45,11 +48,19 @@ def laplace_problems(
             yield f"the noise of {name} has no epsilon"
             continue
         own = float(epsilons[source]) / sources.count(source)
-        fitting = [pair for pair in pairs if _fits(pair, own, float(variance), moved)]
+        far = moved
+        if name.startswith(_PROFILE):
+            far = 1
+        fitting = [pair for pair in pairs if _fits(pair, own, float(variance), far)]
         if fitting:
             pairs.remove(fitting[0])
         else:
             yield f"the noise of {name} does not follow from its epsilon and the bounds of a unit"
+
+
+def pins_rows(names: Iterable[str]) -> bool:
+    """Whether a draw is there that tells how many rows a unit moves."""
+    return any(not name.startswith(_PROFILE) for name in names)
 
 
 def _source(name: str, epsilons: Mapping[str, Fraction]) -> str:

@@ -15,7 +15,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from gaussveil.accounting.certificates.laplace_parameters import laplace_problems
+from gaussveil.accounting.certificates.laplace_parameters import (
+    laplace_problems,
+    pins_rows,
+)
 from gaussveil.errors import FormatError
 
 LAW = "law"
@@ -86,7 +89,9 @@ def table_checks(
             _count(known, ROWS) * _count(known, TOUCHED),
             parts,
         )
-        checks.checked = {LAW, EPSILONS, NOISE, ROWS, TOUCHED}
+        checks.checked = {LAW, EPSILONS, NOISE}
+        if pins_rows(variances):
+            checks.checked |= {ROWS, TOUCHED}
     return checks
 
 

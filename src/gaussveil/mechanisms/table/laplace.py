@@ -185,12 +185,13 @@ class LaplaceNoise(TableNoise):
         return {"epsilons": self.losses}
 
     def variances(self) -> dict[str, object]:
-        """What is drawn, for the certificate."""
-        return {
-            name: one.variance
-            for name, one in self.designs.items()
-            if not name.startswith("profile")
+        """What is drawn, for the certificate; of a profile as one number that a unit moves by 1."""
+        found: dict[str, object] = {
+            name: one.variance for name, one in self.designs.items()
         }
+        for place in range(len(self.request.profiles)):
+            found[f"profile {place}"] = self.profile(place).variance
+        return found
 
 
 @dataclass(repr=False)  # holds exact sums

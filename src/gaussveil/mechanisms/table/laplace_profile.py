@@ -56,6 +56,11 @@ class LaplaceProfileNoise(ProfileNoise):
         return self.size(name)
 
     @property
+    def variance(self) -> float:
+        """Of one number that a unit moves by 1, which has all of epsilon."""
+        return self.design.variance / STEPS**2
+
+    @property
     def drawable(self) -> bool:
         """Whether one row is more than a few steps."""
         few = replace(self, units=0.0)
