@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import mpmath as mp
+import numpy as np
 import pytest
 
 from gaussveil import DPSGD, Accountant, Gaussian, GaussianPair, compose
 from gaussveil.spectrum.profiles import PoissonSubsampled
+from gaussveil.spectrum.subsampled import contour
 from gaussveil.spectrum.subsampled.band_lines import band_lines
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
+from gaussveil.spectrum.subsampled.nodes import settled
 from gaussveil.spectrum.subsampled.step import Step
 
 PATH = Path(__file__).parents[1] / "reference" / "training.json"
@@ -195,6 +198,37 @@ def test_lower_ends_beside_random_batches_are_of_the_noise_itself() -> None:
     ends = run.enclose(1.0)
     assert ends.lower <= less.dp_enclose(1.0).lower < more.dp_enclose(1.0).upper <= ends.upper
     assert ends.relative_width < 1e-12
+
+
+def test_bounds_in_doubles_hold_without_what_was_measured(full: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bounded parts of the error alone are some ten times what 756 lines are off by; the floor is a margin."""
+    monkeypatch.setattr(contour, "RESOLVED", 0.0)
+    lines = 0
+    for case in chosen(full, 24):
+        if case["sampling_rate"] < 1.0:
+            with np.errstate(all="ignore"):
+                value, _, error, nodes = settled(loss(case)._parts, case["epsilon"])
+            if isinstance(nodes, contour.Nodes) and math.isfinite(error):
+                lines += 1
+                wanted = float(mp.mpf(case["log_delta"]))
+                assert abs(value - wanted) <= 0.2 * error + ROUNDING * abs(wanted)
+    assert lines > 20
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_proven_ends_do_not_rest_on_what_was_measured(replace: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = Step(1.2, 0.01, replace=replace)
+    before = SubsampledLoss([(step, 300)])
+    epsilon = float(before.epsilon(1e-6))
+    ends = before.enclose(epsilon)
+    monkeypatch.setattr(contour, "RESOLVED", 1e-3)
+    after = SubsampledLoss([(step, 300)])
+    again = after.enclose(epsilon)
+    assert ends.proven
+    assert again.proven
+    assert max(ends.lower, again.lower) <= min(ends.upper, again.upper)
+    assert again.relative_width < 1e-9
+    assert float(after.epsilon(1e-6)) == pytest.approx(epsilon, rel=1e-9)  # by enclosures
 
 
 def test_few_steps_of_much_noise_for_which_the_saddlepoint_gives_no_first_guess() -> None:

@@ -26,7 +26,7 @@ from gaussveil.typing import Floats
 ACCURATE = 1e-11  # error of log delta, over 1 + epsilon times its slope, at which nothing else is tried
 LINE_PROBES = np.arange(1.0, 5.6, 0.4)  # of u; further up one line is not taken
 STAYS = 4  # probes at which it stays fallen
-RESOLVED = 5e-12  # of delta, that sums over outputs may lack: 2.4e-12 at most in 17,000 random settings
+RESOLVED = 5e-12  # of delta: a margin for what is not proven in doubles; 2.4e-12 at most in 17,000 random settings
 HEIGHT_RANGES = np.concatenate(
     [[0.0], np.arcsinh(2.0 ** np.arange(3.0, 30.0, 2.0))]
 )  # heights a factor 4 apart

@@ -57,8 +57,8 @@ MOST_USES = 10**10  # beyond it roundings of moments count
 class SubsampledLoss(PrivacyCurve):
     """Steps with their counts, one Gaussian loss, and laws, composed: exact for a sequence fixed in advance.
 
-    `delta`, `log_delta`, `epsilon` and `tradeoff` speak of X against Y (with the record against without) and carry
-    their error bound: delta is never below the truth, epsilon never too small.
+    `delta`, `log_delta`, `epsilon` and `tradeoff` speak of X against Y (with the record against without), in doubles,
+    to the private side of errors that are bounded, and of a margin (docs/math/subsampled). `enclose` proves a delta.
     """
 
     encloses_jointly: ClassVar[bool] = True
