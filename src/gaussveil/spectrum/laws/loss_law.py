@@ -11,7 +11,7 @@ from flint import ctx
 from gaussveil.spectrum.constants import LAW_BITS, ULP
 from gaussveil.spectrum.enclosures.enclosure import precision_lock
 from gaussveil.spectrum.laws.ball_law import BallLaw
-from gaussveil.spectrum.subsampled.step import log_one_plus, turn_less_one
+from gaussveil.spectrum.subsampled.step import log_one_plus
 from gaussveil.spectrum.work import check_work
 from gaussveil.typing import Floats
 
@@ -97,10 +97,10 @@ class LossLaw(NamedTuple):
             tops = np.zeros_like(tops)
         scale = tops[:, None]
         grown = self.masses * np.exp(exponent - scale)
-        turned = turn_less_one(np.multiply.outer(orders.imag, self.losses))
-        turned.real += 0.0 if near else 1.0
-        total = (grown * turned).sum(axis=1)
         sizes = grown.sum(axis=1)
+        total = _turned_sums(np.multiply.outer(orders.imag, self.losses), grown)
+        if not near:
+            total += sizes
         if near:
             total += (self.masses * np.expm1(exponent)).sum(axis=1)
         if weight.size:
@@ -145,24 +145,61 @@ class LossLaw(NamedTuple):
         return np.concatenate(columns, axis=1)
 
     def _real_moments(self, orders: Floats) -> Floats:
-        middle, half, tilt, weight = self.pieces
-        atoms = (orders.size, self.losses.size)
-        argument = (orders[:, None] + tilt) * half
         exponent = np.multiply.outer(orders, self.losses)
-        shift = np.multiply.outer(orders, middle)
-        logs = np.concatenate([exponent, shift + np.abs(argument)], axis=1)
-        masses = np.broadcast_to(self.masses, atoms)
-        share = np.concatenate([masses, weight * decayed_sinhc(argument)], axis=1)
-        share *= np.exp(logs - logs.max(axis=1)[:, None])
-        share /= share.sum(axis=1)[:, None]
+        if self.pieces.size:
+            return self._with_pieces(orders, exponent)
+        tops = exponent.max(axis=1)
+        share = self.masses * np.exp(exponent - tops[:, None])
+        total = share.sum(axis=1)
+        share /= total[:, None]
+        mean = share @ self.losses
+        value = tops + np.log(total)
+        near = bool(np.all(tops < LARGEST_SUBTRACTED))
+        if near:
+            value = np.log1p(np.expm1(exponent) @ self.masses)
+        spread = (share * (self.losses - mean[:, None]) ** 2).sum(axis=1)
+        return np.array([value, mean, spread])
+
+    def _with_pieces(self, orders: Floats, exponent: Floats) -> Floats:
+        """The same of atoms whose exponents are given, and of pieces."""
+        middle, half, tilt, weight = self.pieces
+        argument = (orders[:, None] + tilt) * half
+        piece = np.multiply.outer(orders, middle) + np.abs(argument)
+        logs = np.concatenate([exponent, piece], axis=1)
+        tops = logs.max(axis=1)
+        masses = np.broadcast_to(self.masses, exponent.shape)
+        shapes = decayed_sinhc(argument)
+        share = np.concatenate([masses, weight * shapes], axis=1)
+        share *= np.exp(logs - tops[:, None])
+        total = share.sum(axis=1)
+        share /= total[:, None]
+        value = tops + np.log(total)
+        if np.all(tops < LARGEST_SUBTRACTED):
+            start = tilt * half
+            less_one = (shapes * np.exp(piece)) @ weight
+            less_one -= float((decayed_sinhc(start) * np.exp(np.abs(start))) @ weight)
+            value = np.log1p(less_one + np.expm1(exponent) @ self.masses)
         mean, spread = _inner(argument)
-        losses = np.broadcast_to(self.losses, atoms)
+        losses = np.broadcast_to(self.losses, exponent.shape)
         means = np.concatenate([losses, middle + half * mean], axis=1)
         first = (share * means).sum(axis=1)
         second = (share * (means - first[:, None]) ** 2).sum(axis=1)
-        second += (share[:, atoms[1] :] * (half * half * spread)).sum(axis=1)
-        value = self.moments(orders + 0.0j).log_moment.real
+        second += (share[:, self.losses.size :] * (half * half * spread)).sum(axis=1)
         return np.array([value, first, second])
+
+
+def _turned_sums(angles: Floats, weights: Floats) -> Complexes:
+    """Sums of weights, one row for all or each its own, times e^{i angle} - 1."""
+    half = 0.5 * angles
+    sine = np.sin(half)
+    if len(weights) == 1:
+        parts = [(sine * sine) @ weights[0], (sine * np.cos(half)) @ weights[0]]
+    else:
+        parts = [
+            np.einsum("ij,ij,ij->i", sine, sine, weights),
+            np.einsum("ij,ij,ij->i", sine, np.cos(half), weights),
+        ]
+    return -2.0 * parts[0] + 2.0j * parts[1]
 
 
 def scaled_sinhc(argument: Complexes, exponent: Complexes) -> Complexes:
