@@ -158,11 +158,37 @@ def test_epsilons_of_many_steps_are_private_and_no_larger_than_they_must() -> No
 
 
 def test_several_takes_of_many_steps_have_both_ends() -> None:
-    law = RandomAllocation(3.0, 1000, 10)
-    upper = float(law.delta(0.37))
-    assert 0.99 * upper <= law.lower(0.37) <= upper
-    some = RandomAllocation(1.2, 3, 2)  # blocks of one step: both are known
-    assert float(some.delta(1.0)) == pytest.approx(float(GaussianPair.mean_shift(2**0.5 / 1.2).delta(1.0)), rel=1e-12)
+    for setting, epsilon in (((3.0, 1000, 10), 0.37), ((2.0, 100, 3), 0.57)):
+        law = RandomAllocation(*setting)
+        upper = float(law.delta(epsilon))
+        assert (1 - 1e-3) * upper <= law.lower(epsilon) <= upper
+        assert float(law.dp_epsilon(upper)) <= epsilon * (1 + 1e-6)
+    some, known = RandomAllocation(1.2, 3, 2), GaussianPair.mean_shift(2**0.5 / 1.2)
+    assert some.lower(1.0) <= float(some.delta(1.0)) <= 0.7 * float(known.delta(1.0))
+
+
+def three_steps(sigma: float, ratio: float, exchanged: bool) -> float:
+    """Two of three: R = (w1 w2 + c w1 + c w2)/3 given w3 = c, affine in w2, over which the mean is a closed form."""
+    axis = np.linspace(-7.5, 9.5, 341)
+    weight = np.exp(-0.5 * axis**2) * (axis[1] - axis[0]) / np.sqrt(2 * np.pi)
+    w = np.exp(axis / sigma - 0.5 / sigma**2)
+    first, third = np.meshgrid(w, w)
+    slope, start = (first + third) / 3, first * third / 3
+    edge = sigma * np.log(np.maximum(ratio - start, 1e-300) / slope) + 0.5 / sigma
+    if exchanged:
+        inner = (ratio - start) * norm.cdf(edge) - slope * norm.cdf(edge - 1 / sigma)
+        return float(weight @ np.where(start < ratio, inner, 0.0) @ weight) / ratio
+    inner = slope * norm.sf(edge - 1 / sigma) - (ratio - start) * norm.sf(edge)
+    return float(weight @ np.where(start < ratio, inner, slope + start - ratio) @ weight)
+
+
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_sums_that_tell_most_of_several_takes_enclose_them(exchanged: bool) -> None:
+    for sigma, epsilon, near in ((1.2, 1.0, 0.6), (4.0, 0.9, 0.94), (10.0, 0.3, 0.9995)):
+        truth = three_steps(sigma, np.exp(-epsilon if exchanged else epsilon), exchanged)
+        law = RandomAllocation(sigma, 3, 2, exchanged)
+        assert near * float(law.delta(epsilon)) <= truth <= float(law.delta(epsilon)) * (1 + 1e-9)
+        assert 0.99 * truth <= law.lower(epsilon) <= truth * (1 + 1e-9)
 
 
 def test_a_sum_of_all_steps_is_the_ratio_of_products() -> None:

@@ -54,12 +54,30 @@ class SumLaws(NamedTuple):
         return max(found - math.sqrt(float(event.sum())) * missing, 0.0)
 
 
+class Told(NamedTuple):
+    """How sums are told: modulo a window, of outputs up to a top one, with l = share."""
+
+    low: float
+    high: float
+    top: float
+    share: float
+    cells: int
+
+
 @lru_cache(maxsize=64)
 @np.errstate(all="ignore")
-def sum_laws(noise_multiplier: float, steps: int, takes: int, passes: int) -> SumLaws:
+def sum_laws(
+    noise_multiplier: float,
+    steps: int,
+    takes: int,
+    passes: int,
+    told: Told | None = None,
+) -> SumLaws:
     """Of one allocation, or of several passes with a draw each."""
     shift = 1.0 / noise_multiplier
     share = (takes - 1) / max(steps - 1, 1)
+    if told is not None:
+        share = told.share
 
     def number(output: Floats) -> Floats:
         log_ratio = np.minimum(output * shift - 0.5 * shift * shift, 600.0)
@@ -77,10 +95,19 @@ def sum_laws(noise_multiplier: float, steps: int, takes: int, passes: int) -> Su
 
     without = passes * (steps - takes)
     with_record = passes * takes
-    low, high = _window(number, shift, without, with_record)
-    least = max(float(number(np.array(-40.0))), -4.0 * (high - low))
-    most = min(float(number(np.array(FARTHEST + shift))), least + 2.0 * (high - low))
-    width = (high - low + most - least) / CELLS
+    if told is None:
+        low, high = _window(number, shift, without, with_record)
+        told = Told(low, high, FARTHEST + shift, share, CELLS)
+        apart = 2.0 * (told.high - told.low)
+    else:
+        apart = math.inf
+    spread = told.high - told.low
+    least = max(float(number(np.array(-40.0))), -4.0 * spread)
+    most = min(float(number(np.array(told.top))), least + apart)
+    width = (
+        max(spread + (most - least if apart < math.inf else 0.0), most - least)
+        / told.cells
+    )
     count = max(math.floor((most - least) / width), 1)
     places: Floats = least + width * np.arange(1.0, count + 1.0)
     edges = output_of(places)
@@ -91,9 +118,9 @@ def sum_laws(noise_multiplier: float, steps: int, takes: int, passes: int) -> Su
     ahead = [(masses, n) for masses, n in ((plain, without), (moved, with_record)) if n]
     laws = []
     for parts in (ahead, [(plain, uses)]):
-        composed, error, log_scale, slack = tilted_convolution(parts, 0.0, CELLS)
+        composed, error, log_scale, slack = tilted_convolution(parts, 0.0, told.cells)
         laws.append((composed * math.exp(log_scale), 1.001 * error, slack))
-    relative = uses * CELL_ERROR + laws[0][2] + laws[1][2] + CELLS * 2.0**-52
+    relative = uses * CELL_ERROR + laws[0][2] + laws[1][2] + told.cells * 2.0**-52
     return SumLaws(laws[0][0], laws[1][0], laws[0][1], laws[1][1], relative)
 
 

@@ -271,7 +271,7 @@ def _nodes(law: RandomAllocation, count: int) -> Floats:
         GaussianPair.mean_shift(1.0 / law.noise_multiplier).epsilon(LITTLE_LEFT)
     )
     ends = min(last_known, LAST_EPSILON) * np.linspace(1.0, 0.0, 64, endpoint=False)
-    enough = [law.lower(end) <= LITTLE_LEFT for end in ends.tolist()]
+    enough = [law.quick_lower(end) <= LITTLE_LEFT for end in ends.tolist()]
     return np.linspace(0.0, float(ends[max(sum(enough) - 1, 0)]), count + 1)
 
 
@@ -283,7 +283,7 @@ def _mixed_lower(bound: CommonAndOwn, epsilon: float) -> float:
         return 0.0
     levels, calls = _lower_calls(bound.noise_multiplier, bound.bins)
     if bound.shift == 0.0:
-        return RandomAllocation(bound.noise_multiplier, bound.bins).lower(epsilon)
+        return RandomAllocation(bound.noise_multiplier, bound.bins).quick_lower(epsilon)
     edges = (
         epsilon - levels
     ) / bound.shift  # of Z over its deviation, under the law tilted by e^Z
@@ -303,10 +303,10 @@ def _lower_calls(noise_multiplier: float, bins: int) -> tuple[Floats, Floats]:
     up = down = _nodes(law, LOWER_NODES)
     back = law.reversed()
     low = [
-        -math.expm1(-level) + math.exp(-level) * back.lower(level)
+        -math.expm1(-level) + math.exp(-level) * back.quick_lower(level)
         for level in down[:0:-1].tolist()
     ]
     levels = np.concatenate([[-40.0], -down[:0:-1], up])
     return levels, np.concatenate(
-        [[1.0 - 1e-17], low, [law.lower(level) for level in up.tolist()]]
+        [[1.0 - 1e-17], low, [law.quick_lower(level) for level in up.tolist()]]
     ) * (1.0 - 1e-12)
