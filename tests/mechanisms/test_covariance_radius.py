@@ -46,9 +46,9 @@ def test_no_public_radius_near_it_is_much_better_and_no_epsilon_makes_it_jump(na
     found = {epsilon: error(epsilon) for epsilon in (1.0, 2.0, 4.0)}
     for epsilon, (own, radius) in found.items():
         best = min(error(epsilon, radius * factor)[0] for factor in (0.5, 0.7, 1.4, 2.0))
-        assert own < 1.35 * best, epsilon
-    assert found[1.0][0] < 4 * found[2.0][0]
-    assert found[2.0][0] < 4 * found[4.0][0]
+        assert own < 1.2 * best, epsilon  # 1.15 is the goal, missed for normal rows at epsilon 4
+    for epsilon in (1.0, 2.0):
+        assert 1.0 < found[epsilon][0] / found[2 * epsilon][0] < 1.6
 
 
 def test_no_row_moves_the_counts_of_lengths_by_more_than_one_and_their_sums_are_exact() -> None:

@@ -323,10 +323,11 @@ def test_units_are_bounded_together_where_their_rows_differ() -> None:
         moments = PrivateLinearRegression(**settings, generator=SeededGenerator(1)).fit(rows, target).moments_
         noise.append(moments.variance[1, 2] / moments.count**2)
         del settings["target_bounds"]
+        # of rows that are alike the default radius is the shorter, which hides what is gained at any one radius
         components = PrivatePCA(**settings, row_norm=1.5, generator=SeededGenerator(1)).fit(rows)
         noise[-1] = noise[-1], components.moments_.variance[1, 2] / components.count_**2
     assert noise[1][0] < 0.5 * noise[0][0]
-    assert noise[1][1] < 0.7 * noise[0][1]
+    assert noise[1][1] < 0.4 * noise[0][1]
     assert FRACTIONS[0] == 1  # rows that no bound of their sums shortens
 
 

@@ -19,7 +19,7 @@ from gaussveil.mechanisms.table.means import ProfileDraw, interval
 from gaussveil.mechanisms.table.profile import centre_of
 from gaussveil.mechanisms.table.radii import Clipping, NormLaw, radii
 from gaussveil.noise import SeededGenerator
-from gaussveil.postprocessing.intervals import Interval, Variances
+from gaussveil.postprocessing.intervals import Interval, Variances, Z
 from gaussveil.statistics import as_source
 
 NOISE = 16.0
@@ -74,13 +74,14 @@ def test_what_stands_out_is_lost_too_where_a_radius_leaves_it_outside() -> None:
     """Numbers that somebody wrote for missing ones: of the whole vectors, and of their differences on one side."""
     rng = np.random.default_rng(7)
     usual, odd = np.exp(rng.normal(0, 0.5, 3000)), np.full(300, 90.0)
-    whole = NormLaw(histogram(np.append(usual, odd), 1), NOISE)
-    below, above = NormLaw(histogram(odd, 2), NOISE), NormLaw(histogram(usual, 3), NOISE)
-    radius, _ = Clipping(20.0, 1.0, 0.35, 1e6, whole, 0.5).best([below, above])
-    assert 90 <= radius <= 256
-    (lost,) = Clipping(20.0, 1.0, 0.35, 1e6).given([whole], 10.0)
-    assert abs(lost.expected - 300 * 80.0) < 2 * lost.deviation
-    assert lost.deviation < 300 * 40.0
+    for seed in range(1, 4):
+        whole = NormLaw(histogram(np.append(usual, odd), seed), NOISE)
+        below, above = (NormLaw(histogram(one, 10 * seed + side), NOISE) for side, one in enumerate((odd, usual)))
+        radius, _ = Clipping(20.0, 1.0, 0.35, 1e6, whole, 0.5).best([below, above])
+        assert 90 <= radius <= 128
+        (lost,) = Clipping(20.0, 1.0, 0.35, 1e6).given([whole], 10.0)
+        assert abs(lost.expected - 300 * 80.0) < 300 * 13.0
+        assert lost.deviation < 0.55 * lost.expected
 
 
 def answers_again(
@@ -128,19 +129,27 @@ def patterns() -> tuple[pd.DataFrame, dict[str, Any], str]:
     )
 
 
-@pytest.mark.parametrize(("made", "most"), [(incomes, 0.995), (homes, 0.995), (patterns, 1.0)])
-def test_bands_hold_the_unclipped_answer(made: Any, most: float) -> None:
-    """Noise alone covered .6 and .4 of the first two; of the last .3 was held where shapes were not given back."""
+@pytest.mark.parametrize("made", [incomes, homes, patterns])
+def test_bands_hold_the_unclipped_answer(made: Any) -> None:
+    """Noise alone covered .6 and .4 of the first two; of the last .3 was held where shapes were not given back.
+
+    What all moments of one release share makes coverage of few releases coarse (all of the last are held): so errors
+    are held against the bands' widths, too, in deviations that a band of 95 % would have.
+    """
     table, by, key = made()
     truth = {"mean_x": table.groupby(key).x.mean().to_numpy(), "sum_x": table.groupby(key).x.sum().to_numpy()}
     answers = [Mean("x", bounds="auto"), Sum("x", bounds="auto")]
     held: dict[str, list[float]] = {name: [] for name in truth}
+    squares: dict[str, list[float]] = {name: [] for name in truth}
     for columns in answers_again(table, by, answers, DRAWS, epsilon=1.5):
         for name, one in columns.items():
             held[name].append(float(np.mean((one.low <= truth[name]) & (truth[name] <= one.high))))
-            assert np.median(one.high - one.low) < truth[name].mean()
+            deviations = (one.high - one.low) / (2 * Z)
+            squares[name].append(float(np.mean(((one.value - truth[name]) / deviations) ** 2)))
+            assert np.median(one.high - one.low) < 0.3 * truth[name].mean()
     for name, shares in held.items():
-        assert 0.88 < np.mean(shares) <= most, name
+        assert np.mean(shares) > 0.92, name
+        assert 0.45 < np.mean(squares[name]) < 1.3, name
 
 
 def test_of_many_places_a_radius_is_the_best_for_one_of_them() -> None:
