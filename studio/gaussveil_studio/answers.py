@@ -228,6 +228,9 @@ async def on_http_error(request: Request, error: Exception) -> Response:
 async def on_bad_request(request: Request, error: Exception) -> Response:
     """A request that does not fit the documented form; what was sent is not repeated."""
     assert isinstance(error, RequestValidationError)
+    broken = {found["loc"][0] for found in error.errors()[:5]}
+    if "path" in broken and not request.url.path.startswith("/api/"):
+        return problem(request, 404, "HTTP404", "there is no such page")
     told = dict(_rule(found) for found in error.errors()[:5])
     return problem(request, 422, "GV100", "; ".join(told.values()), next(iter(told)))
 

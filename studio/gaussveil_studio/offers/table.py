@@ -193,7 +193,8 @@ class TableOffer(RehearsedOffer):
             ),
             (
                 "Noise",
-                f"standard deviation about {error} if each group has {units} of them",
+                f"standard deviation about {error} if each group has {units:,} of them, as “About how many there "
+                "are” says: how many the table has is not looked at",
             ),
             ("Worth asking", self._useful()),
         )
