@@ -9,8 +9,8 @@ They get more than they may: 32 cells between quantiles of the private numbers, 
 PEER_ITERATIONS (1,000) and PEER_MEGABYTES (80, AIM's own) bound their fits. Histograms: 32 even cells, or values.
 Bands of `summary()` are counted in COVERAGE_DRAWS releases of each set: how many hold the private table's own number.
 Ours and histograms are drawn side by side (WORKERS), peers, which take gigabytes, one after the other. With
-RESUME=FOLDER a run that was ended goes on there, draw by draw. Rows of sets that SETS leaves out, and of peers that
-PEER_DRAWS=0 leaves out, stay as they are stored, and say so.
+RESUME=FOLDER a run that was ended goes on there, draw by draw. Rows of sets that SETS leaves out, and what PEER_DRAWS=0
+leaves out of peers, stay as they are stored, and say so.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def covered(job: tuple[str, int]) -> Scores:
     asked = bands[bands["statistic"] != "missing"]
     own = [truth[Told(*one)] for one in zip(asked["column"], asked["statistic"], asked["other"], strict=True)]
     held = (asked["low"] <= own) & (own <= asked["high"])
-    parts = {"bands": held == held, "trusted bands": asked["trusted"]}
+    parts = {"all bands": held == held, "trusted bands": asked["trusted"]}
     parts |= {"bands of correlations": asked["statistic"] == "correlation"}
     return {what: float(held[part].mean()) for what, part in parts.items() if part.any()}
 
@@ -255,7 +255,9 @@ def coverage_rows(name: str) -> list[dict[str, Any]]:
 def rivals_of(name: str) -> dict[str, Scores]:
     """Scores of the peers that are installed and end in time."""
     found = {"histograms": measured(name, "histograms", DRAWS)}
-    for rival in PEERS if PEER_DRAWS and Path(PEER_PYTHON).exists() else ():
+    if not PEER_DRAWS:
+        return found | earlier_rivals(name)
+    for rival in PEERS if Path(PEER_PYTHON).exists() else ():
         try:
             found[rival] = measured(name, rival, PEER_DRAWS)
         except (subprocess.SubprocessError, OSError) as error:
@@ -279,16 +281,24 @@ def run() -> list[dict[str, Any]]:
         else:
             rows += of_set(name, mine, rivals_of(name), measured(name, "private table", DRAWS))
         rows += coverage_rows(name)
-    return rows + earlier_rows(sets_wanted, {one["name"] for one in rows})
+    return rows + earlier_rows(sets_wanted)
 
 
-def earlier_rows(sets_wanted: list[str], measured_now: set[str]) -> list[dict[str, Any]]:
-    """Stored rows of sets and peers that were left out of this run."""
+def earlier_rivals(name: str) -> dict[str, Scores]:
+    """Stored scores of MST and AIM."""
+    found: dict[str, Scores] = {}
+    for one in stored(RESULTS).get("synthetic", {}).get("rows", ()):
+        what, _, rival = one["name"].partition(": ")[2].rpartition(", beside ")
+        if one["name"].startswith(f"{name}: ") and rival in PEERS:
+            found.setdefault(rival, {})[what] = one["peer"]
+    return found
+
+
+def earlier_rows(sets_wanted: list[str]) -> list[dict[str, Any]]:
+    """Stored rows of sets that were left out of this run."""
     rows = []
     for one in stored(RESULTS).get("synthetic", {}).get("rows", ()):
-        left_out = one["name"].partition(":")[0] not in sets_wanted
-        of_peer = not PEER_DRAWS and one["name"].endswith(tuple(f"beside {peer}" for peer in PEERS))
-        if one["name"] not in measured_now and (left_out or of_peer):
+        if one["name"].partition(":")[0] not in sets_wanted:
             before = one.get("note", "").removesuffix(EARLIER).rstrip(", ")
             rows.append(one | {"note": f"{before}, {EARLIER}".lstrip(", ")})
     return rows
@@ -302,9 +312,12 @@ def of_set(name: str, mine: Scores, rivals: dict[str, Scores], truth: Scores | N
         if truth is not None and what in ("boosted", "logistic"):
             told["private table"] = f"{truth[what]:.4g}"
         for rival, found in rivals.items():
-            rows.append(row(f"{name}: {what}, beside {rival}", mine[what], found[what], None, True))
+            if what in found:
+                note = f"{rival} {EARLIER}" if rival in PEERS and not PEER_DRAWS else ""
+                rows.append(row(f"{name}: {what}, beside {rival}", mine[what], found[what], None, True, note))
         if told:
-            rows[-1]["note"] = ", ".join(f"{who} {value}" for who, value in told.items())
+            every = [*(f"{who} {value}" for who, value in told.items()), rows[-1].get("note", "")]
+            rows[-1]["note"] = ", ".join(filter(None, every))
     return rows
 
 

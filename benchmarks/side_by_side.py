@@ -23,6 +23,8 @@ def side_by_side(work: Callable[[Item], Found], items: Iterable[Item]) -> list[F
     """What `work` finds of every item, in their order; it must be a function of a module."""
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     workers = int(os.environ.get("WORKERS") or len(os.sched_getaffinity(0)))
+    if workers == 1:
+        return [kept(work, item) for item in items]
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         return list(pool.map(partial(kept, work), items))
 

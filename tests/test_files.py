@@ -44,17 +44,23 @@ def test_the_umask_decides_who_reads_what_is_shared_and_nobody_else_what_is_priv
         os.umask(before)
 
 
-def test_what_a_killed_writer_left_is_swept_by_the_next(tmp_path: Path) -> None:
-    left, held, others = (tmp_path / name for name in (".a*.csv.1.part", ".a*.csv.2.part", ".ab.csv.3.part"))
-    for path in (left, held, others):
+def test_what_killed_writers_left_in_a_folder_is_swept_by_the_next(tmp_path: Path) -> None:
+    """Files of any name, but none whose writer lives, that is new, or whose name another program gave."""
+    endings = (f"{number:016x}.part" for number in range(4))
+    left, other, held, fresh = (
+        tmp_path / f".{name}.{ending}" for name, ending in zip(("a*.csv", "b.csv", "a*.csv", "c.csv"), endings)
+    )
+    foreign = [tmp_path / name for name in (".film.part", ".a*.csv.3.part", "b.0123456789abcdef.part")]
+    for path in (left, other, held, fresh, *foreign):
         path.write_text("half")
-        os.utime(path, (0, 0))
+        os.utime(path, None if path == fresh else (0, 0))
     with held.open("rb") as writer:
         fcntl.flock(writer, fcntl.LOCK_SH)
         write_whole(tmp_path / "a*.csv", "whole")
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([held.name, others.name, "a*.csv"])
-    write_whole(tmp_path / "a*.csv", "whole")
-    assert not held.exists()
+    kept = {"a*.csv", fresh.name, *(path.name for path in foreign)}
+    assert {path.name for path in tmp_path.iterdir()} == {*kept, held.name}
+    write_whole(tmp_path / "d.csv", "whole")
+    assert {path.name for path in tmp_path.iterdir()} == {*kept, "d.csv"}
 
 
 def test_no_room_is_told_before_anything_is_written(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Files that are complete or absent, values as JSON holds them, text as a terminal may show it.
 
 A file is written beside its target, flushed to the disk and only then given the target's name: whoever is interrupted,
-or meets a full disk, leaves the older file as it was. What a killed writer left under a hidden name goes when the next
-one writes the same file. Which files others may read stands in docs/files.md.
+or meets a full disk, leaves the older file as it was. What killed writers left under hidden names goes when the next
+file is written into the same folder. Which files others may read stands in docs/files.md.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import io
 import json
 import math
 import os
+import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,13 +29,16 @@ PUBLIC = 0o666
 PRIVATE = 0o600
 """Mode of what the owner of the process alone may read: rows, an account's history, keys, state."""
 
+LEFT = re.compile(r"\.[0-9a-f]{16}\.part$")
+"""How the hidden names of unfinished files end."""
+
 STALE_SECONDS = 60.0  # of a hidden file that nobody holds: its writer was killed
 
 
 @contextmanager
 def replacing(target: Path, mode: int = PUBLIC) -> Iterator[IO[bytes]]:
     """A new file that takes the place of `target`, durably, when the block ends well."""
-    sweep(target)
+    sweep(target.parent)
     part = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
     handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
@@ -49,9 +53,11 @@ def replacing(target: Path, mode: int = PUBLIC) -> Iterator[IO[bytes]]:
         part.unlink(missing_ok=True)
 
 
-def sweep(target: Path) -> None:
-    """Remove what killed writers of a file left beside it."""
-    for left in target.parent.glob(f".{_literal(target.name)}.*.part"):
+def sweep(folder: Path) -> None:
+    """Remove what killed writers of files left in a folder."""
+    for left in folder.glob(".*.part"):
+        if not LEFT.search(left.name):
+            continue
         try:
             with open(left, "rb") as stream:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -59,11 +65,6 @@ def sweep(target: Path) -> None:
                     left.unlink(missing_ok=True)
         except OSError:
             continue  # held by its writer, gone meanwhile, or somebody else's
-
-
-def _literal(name: str) -> str:
-    """A name as a pattern that means itself."""
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from sklearn.cluster import KMeans
 
 from gaussveil import checks
 from gaussveil.calibration import mean_shift_for
@@ -124,6 +123,9 @@ def find_clusters(
     passes: PrivatePasses, classes: int, known: Surroundings, mean_shift: float
 ) -> tuple[Guess, float]:
     """Centres and counts of K clusters, and the mean shift that is left for their shapes."""
+    # loaded here: a second of processor time that synthetic tables, which draw in stages too, do not need
+    from sklearn.cluster import KMeans
+
     d = passes.dimension
     whole = run_stages(
         passes, replace(known, shares=None), np.sqrt(WHOLE_SHARE) * mean_shift

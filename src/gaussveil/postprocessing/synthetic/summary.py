@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from gaussveil.postprocessing.synthetic.columns import NUMBER, WHOLE, Column
 from gaussveil.typing import Floats
@@ -138,7 +138,7 @@ def _reach(
     if not errors:
         return math.inf
     square = float(np.mean(np.square(errors))) + model_error**2
-    reach = float(student.ppf((1 + COVERAGE) / 2, len(errors))) * math.sqrt(square)
+    reach = float(stdtrit(len(errors), (1 + COVERAGE) / 2)) * math.sqrt(square)
     if told.statistic == "missing":
         return max(reach, least_share)
     return reach
