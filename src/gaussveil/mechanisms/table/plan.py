@@ -133,7 +133,7 @@ class TablePlan(Plan):
         """How means and sums within balls are read, why, and how wide their noise would be, about, read otherwise."""
         request = self.request
         found = {}
-        for answer in request.profiles:
+        for place, answer in enumerate(request.profiles):
             alone = request.layout.moments == 1
             layout = request.layout
             other = replace(
@@ -150,9 +150,17 @@ class TablePlan(Plan):
                 otherwise = f"as one curve (groups_per_unit={request.cells})"
             else:
                 otherwise = "group by group"
+            ratio *= self._gaussian_over(place)  # curves are Gaussian
             words = f"; {otherwise} its noise would be about {ratio:.1f} times as wide"
-            found[answer.name] = f"{layout}{words if request.cells > 1 else ''}"
+            told = request.cells > 1 and "gaussian" in self.planned
+            found[answer.name] = f"{layout}{words * told}"
         return found
+
+    def _gaussian_over(self, place: int) -> float:
+        """Gaussian noise of a mean or sum within balls, as curves have it, over the noise that it has."""
+        taken = self.noise.profile(place)
+        gaussian = self.planned.get("gaussian", self.noise).profile(place)
+        return gaussian.deviation("smooth") / taken.deviation("smooth")
 
     @property
     def shares(self) -> dict[str, float]:
