@@ -42,7 +42,6 @@ FEWER_CELLS = 2**14  # where many epsilons are asked for, or one is looked for
 SAME_GRID = 0.1  # width of epsilons that share a grid, relatively below 1
 MANY_ON_GRID = 0.5  # where many epsilons are asked for
 SMALLEST = 1e-9  # epsilon that has a grid of its own
-ON_CHORDS = 96  # epsilons on a grid beyond which others lie on chords, several takes being summed one by one
 NEAR = 1.02  # ratio of both ends of several takes beyond which blocks of steps are asked as well
 WIDEST = 1e100  # sums that are told
 NEARBY = 1e-4  # from which a slope is taken, relatively
@@ -210,9 +209,15 @@ class RandomAllocation(PrivacyProfile):
             if self.takes > 1 and upper[0] > NEAR * self.quick_lower(float(levels[0])):
                 upper = np.minimum(upper, self._in_blocks().delta(levels))
             return np.reshape(upper, np.shape(epsilon))
-        upper = _many(self, levels)
-        if self.takes > 1:
-            upper = np.minimum(upper, self._in_blocks().delta(levels))
+        if (
+            self.takes > 1
+        ):  # many levels: what grids of their own would cost, blocks have once
+            known = np.asarray(self._known().delta(levels)) * (
+                1.0 + LOSS_RELATIVE_ERROR
+            )
+            upper = np.minimum(self._in_blocks().delta(levels), known + 1e-300)
+        else:
+            upper = _many(self, levels)
         return np.reshape(upper, np.shape(epsilon))
 
 
@@ -258,14 +263,7 @@ def _on_grid(
         apart = min(middle, 1.0) * math.expm1(0.5 * width) * (1.0 + 1e-9)
         return single_take(*setting, law.backward, middle, apart, cells).upper(lowered)
     cells_of = several_takes(*setting, law.takes, law.backward, middle, cells)
-    if levels.size <= ON_CHORDS:
-        return np.array([cells_of.upper(level) for level in lowered.tolist()])
-    ends = np.linspace(
-        lowered.min(), lowered.max(), ON_CHORDS
-    )  # delta is convex in e^epsilon
-    upper = np.array([cells_of.upper(end) for end in ends.tolist()])
-    chords = np.interp(np.exp(lowered - middle), np.exp(ends - middle), upper)
-    return np.asarray(chords * (1.0 + 1e-12))
+    return np.array([cells_of.upper(level) for level in lowered.tolist()])
 
 
 def _told(law: RandomAllocation, epsilon: float) -> Told | None:
