@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gaussveil.engines import open as open_table
+from gaussveil.engines import scanned
 from gaussveil.errors import ParameterError, SchemaError, ShapeError
+from gaussveil.statistics.column_types import with_found_types
 from gaussveil.timeseries import Readings, read_readings
 
 
@@ -303,3 +306,22 @@ def test_a_refusal_and_all_that_stands_behind_it_quote_no_cell(table: Any) -> No
 def test_whole_numbers_beyond_the_doubles_are_rounded_not_quoted() -> None:
     found = read_readings({"household": ["a"] * 3, "time": STAMPS, "kw": [1, 2, 9007199254740993]})
     assert found.values[0, 2] == 9007199254740992.0
+
+
+def test_a_file_with_a_column_for_each_home_is_not_described_anew_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """400 homes took minutes: the schema of all columns was made for every column of every column's schema."""
+    described: list[int] = []
+
+    def counted(schema: pa.Schema, names: list[str]) -> pa.Schema:
+        described.append(len(names))
+        return with_found_types(schema, names)
+
+    monkeypatch.setattr(scanned, "with_found_types", counted)
+    names = [f"home {k}" for k in range(60)]
+    rows = [f"2024-01-01T{hour:02d}:00," + ",".join(f"{k / 10}" for k in range(60)) for hour in range(4)]
+    (tmp_path / "wide.csv").write_text("\n".join([",".join(["Time", *names]), *rows]))
+    readings = read_readings(open_table(tmp_path / "wide.csv"), time="Time", layout="wide")
+    assert readings.households == tuple(names)
+    assert 0 < len(described) < 60

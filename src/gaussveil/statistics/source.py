@@ -181,7 +181,8 @@ class Source(Told, ABC):
     @property
     def schema(self) -> pa.Schema:
         """Names and types of the view's columns."""
-        return pa.schema([self.table_schema.field(name) for name in self.view.columns])
+        whole = self.table_schema
+        return pa.schema([whole.field(name) for name in self.view.columns])
 
     @property
     def rows_per_unit(self) -> int:
@@ -323,11 +324,12 @@ class Source(Told, ABC):
             names = self.view.columns
         else:
             names = tuple(columns)
-        require_columns(self.schema, [*names, *order])
+        schema = self.schema
+        require_columns(schema, [*names, *order])
         rows = list(self.batches(names, tuple(order)))
         self.watch.check(self.fingerprint())
         table = pa.Table.from_batches(
-            rows, schema=pa.schema([self.schema.field(name) for name in names])
+            rows, schema=pa.schema([schema.field(name) for name in names])
         )
         return table.replace_schema_metadata(self.form_notes.metadata())
 
