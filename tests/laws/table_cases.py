@@ -171,7 +171,8 @@ def _profile(name: str, by: dict[str, Any], places: int, moments: int, neighbour
     present = np.array([1.0] * min(neighbour.num_rows, touched) + [0.0] * max(touched - neighbour.num_rows, 0))
 
     def build(**changes: Any) -> TableRelease:
-        return TableRelease(**{"unit": "home", "by": by, "answers": Mean("kw", unit_norm=NORMS), **changes})
+        asked = {"unit": "home", "by": by, "answers": Mean("kw", unit_norm=NORMS), "law": "gaussian"}
+        return TableRelease(**{**asked, **changes})
 
     def draws(mechanism: TableRelease, data: pa.Table, count: int) -> Matrix:
         outputs = []
