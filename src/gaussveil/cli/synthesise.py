@@ -133,18 +133,19 @@ def synthesise(
         _write_summary(synthetic, drawn, summary)
     if picture is not None and drawn.num_rows:
         _write_picture(source, drawn, model, picture)
-    distance = model.quality.mean_gap
     facts = release_facts(out, release.certificate) | {
         "rows": drawn.num_rows,
         "columns": drawn.column_names,
     }
-    facts |= {"expected_distance": distance, "advice": list(model.quality.advice)}
+    facts |= {"expected_distance": model.quality.mean_gap}
+    facts |= {"advice": list(model.quality.advice)}
+    facts |= {"left_empty": list(model.quality.unknown)}
     facts |= {"least_missing": model.quality.least_share}
     lines = release_lines(out, release.certificate, f"{drawn.num_rows} rows of nobody")
     if not drawn.num_rows:
         lines.append(NO_ROWS)
     lines += [
-        f"by noise alone columns are off by about {distance:.1%} of their rows",
+        model.quality.on_distance,
         model.quality.on_missing,
         *_on_ranges(drawn, model, _named("--between", between, "age:0,120")),
         *(f"beware: {one}" for one in model.quality.advice),

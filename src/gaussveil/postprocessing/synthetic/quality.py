@@ -57,6 +57,16 @@ class Quality:
         return sum(told) / len(told)
 
     @property
+    def on_distance(self) -> str:
+        """How far columns may be off, and how many are not spoken of, in a sentence."""
+        told = (
+            f"by noise alone columns are off by about {self.mean_gap:.1%} of their rows"
+        )
+        if not self.unknown:
+            return told
+        return f"{told}, apart from {len(self.unknown)} of {len(self.gaps)} that are left empty"
+
+    @property
     def on_missing(self) -> str:
         """From which share on missing cells are drawn, in a sentence."""
         return (
