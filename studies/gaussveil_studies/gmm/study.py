@@ -92,7 +92,7 @@ def synthetic_figures(options: Options, progress: Progress) -> Part:
         "Synthetic mixtures: Figures 1 to 4",
         (
             f"Five classes in three columns, 1000 records, epsilon 1 where it is not the knob; {repeats} noise draws "
-            f"of each of the paper's releases, ours as the tables say, over {sets} data sets. Both "
+            f"of every release over {sets} data sets. Both "
             "directions of the divergence are given: noise that drops classes wins the first alone (G-h).",
         ),
         tuple(

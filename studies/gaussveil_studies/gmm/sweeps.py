@@ -42,10 +42,6 @@ RELEASES: dict[str, Release] = {
 }
 OURS = ("ours, record", "ours, label")
 BASELINES = ("coloured Gaussian", "iid Gaussian", "iid Laplace")  # the paper's
-OWN_DRAWS = {
-    "ours, record": 200,
-    "ours, label": 100,
-}  # at the paper's size; the paper's four have its 1000
 PIECE = 25  # draws of one setting in one piece of work
 Key = tuple[Any, ...]
 KNOBS = {"N": "records N", "K": "classes K", "d": "columns d"}
@@ -87,13 +83,10 @@ def sweep(
     pieces: list[tuple[tuple[float, str], Task]] = []
     for value, keys, epsilon in cases:
         for name in RELEASES:
-            draws = min(
-                repeats, options.pick(repeats, repeats, OWN_DRAWS.get(name, repeats))
-            )
             for place, key in enumerate(keys):
                 seeds = [
                     1000 * (options.seed + 1) + repeat
-                    for repeat in range(place, draws, len(keys))
+                    for repeat in range(place, repeats, len(keys))
                 ]
                 pieces += [
                     ((value, name), (key, name, epsilon, seeds[at : at + PIECE]))
