@@ -60,6 +60,38 @@ def read_log(folder: Path) -> dict[str, set[str]]:
     return found
 
 
+KILLED_ON_ITS_WAY = """
+import os, signal, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA cache_size=1")  # pages go to the file before the end
+connection.execute("BEGIN IMMEDIATE")
+connection.execute("DELETE FROM entries")
+connection.execute("CREATE TABLE half_written (x)")
+connection.executemany("INSERT INTO half_written VALUES (?)", [("x" * 500,)] * 5000)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_a_killed_writer_left_half_written_is_undone_by_the_next_reader(tmp_path: Path, shared: bool) -> None:
+    path = tmp_path / "home.ledger"
+    ledger = Ledger.create(path)
+    ledger.open_account("a", epsilon=3, delta=1e-6)
+    with transaction(
+        Account(path, "a"),
+        shift(),
+        CertificateDraft(released="x", mechanism="m", adjacency=UNIT, epsilon=1.0, delta=0.1),
+    ) as debit:
+        debit.draw(lambda: 1.0)
+    before = ledger.entries("a")
+    subprocess.run([sys.executable, "-c", KILLED_ON_ITS_WAY, path], check=False)
+    assert Path(f"{path}-journal").stat().st_size > 0
+    reader = ledger if shared else Ledger(path)
+    assert reader.entries("a") == before
+    reader.check()
+    assert not Path(f"{path}-journal").exists()
+
+
 def test_kill_nine_with_four_writers(tmp_path: Path, full: bool) -> None:
     kills = 200 if full else 6
     ledger = Ledger.create(tmp_path / "spent.ledger")

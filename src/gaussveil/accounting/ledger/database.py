@@ -327,9 +327,9 @@ class Database:
             check_same_thread=False,  # a block may end in another thread than the one that opened it
         )
         connection.file = file
-        connection.executescript(
-            "PRAGMA synchronous=EXTRA; PRAGMA foreign_keys=ON; PRAGMA cell_size_check=ON"
-        )
+        connection.executescript("PRAGMA foreign_keys=ON; PRAGMA cell_size_check=ON")
+        if mode == "rw":  # it reads the file, which a reader must not do before `_begin_reading`
+            connection.execute("PRAGMA synchronous=EXTRA")
         return connection
 
     def _check_in_place(self, connection: Connection) -> None:
