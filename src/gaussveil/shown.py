@@ -70,6 +70,12 @@ class Shown(Told):
 
         Args:
             axes: matplotlib's axes to draw on; a new figure's by default.
+
+        Returns:
+            The axes with the curve, for further drawing or `axes.figure.savefig`.
+
+        Raises:
+            MissingDependencyError: matplotlib is not installed.
         """
         import numpy as np
 

@@ -16,7 +16,7 @@ from gaussveil.accounting import PrivateDiagnostics, verify
 from gaussveil.errors import FormatError, GaussveilError, ParameterError
 from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture
 from gaussveil.noise import SeededGenerator
-from gaussveil.postprocessing import mixture_model
+from gaussveil.postprocessing import mixture_file
 
 EXEMPT = {
     "check_fit_idempotent": "every fit draws fresh noise",
@@ -209,7 +209,7 @@ def test_model_files_with_a_wrong_field_are_refused(change: dict[str, Any]) -> N
 def test_a_model_file_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     path.write_text(json.dumps(model_file()), encoding="utf-8")
-    monkeypatch.setattr(mixture_model, "LARGEST_FILE", 100)
+    monkeypatch.setattr(mixture_file, "LARGEST_FILE", 100)
     with pytest.raises(FormatError, match="at most"):
         MixtureModel.read(path)
 

@@ -69,6 +69,16 @@ def simulate_households(
         step_minutes: length of a step.
         seed: of the draws.
         start: the first day.
+
+    Returns:
+        Readings in kW, a row for each home; they are simulated, and nobody's.
+
+    Raises:
+        ParameterError: a number is out of range, or start is no date.
+
+    >>> import gaussveil
+    >>> gaussveil.simulate_households(3, 2, step_minutes=60).values.shape
+    (3, 48)
     """
     checks.whole("homes", homes)
     checks.whole("days", days)

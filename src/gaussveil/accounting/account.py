@@ -17,6 +17,14 @@ class Account(Shown):
     Args:
         ledger: the ledger's file.
         name: the account's name.
+
+    >>> import tempfile
+    >>> from gaussveil import Account, GaussianRelease, Ledger
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     account = Ledger.create(f"{folder}/home.ledger").open_account("homes", epsilon=3.0, delta=1e-5)
+    ...     release = GaussianRelease(epsilon=1.0, delta=1e-6, l2_sensitivity=1.0, account=account).release([10.0])
+    ...     account.name, release.certificate.account
+    ('homes', 'homes')
     """
 
     def __init__(self, ledger: str | os.PathLike[str], name: str) -> None:

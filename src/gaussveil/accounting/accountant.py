@@ -109,6 +109,12 @@ class Accountant(Shown):
         Exact for Gaussian noise, Laplace, discrete noise and the exponential mechanism, where each member moves the
         value as far; sound for all else, by as many tests in a row. What is added later is not for groups.
 
+        Returns:
+            A new accountant; this one stays as it is.
+
+        Raises:
+            ParameterError: members is not a whole number from 1 on, or above what a group may have.
+
         >>> import gaussveil
         >>> once = gaussveil.Accountant().add(gaussveil.Gaussian(noise_multiplier=6))
         >>> thrice = gaussveil.Accountant().add(gaussveil.Gaussian(noise_multiplier=2))
@@ -152,7 +158,12 @@ class Accountant(Shown):
                 sampled and drew noise as it was counted.
             release_id: a name of one's own; the same name is charged once.
 
-        Raises `BudgetExceededError` where the account cannot pay: then the run must not be shown.
+        Returns:
+            The certificate of everything counted, with its place in the ledger where an account paid.
+
+        Raises:
+            ParameterError: nothing was added yet.
+            BudgetExceededError: the account cannot pay; then the run must not be shown.
         """
         if not self._parts:
             raise ParameterError(
@@ -200,7 +211,15 @@ class Accountant(Shown):
         ]
 
     def epsilon(self, delta: float) -> float:
-        """Smallest epsilon of (epsilon, delta)-differential privacy, on the private side."""
+        """Smallest epsilon of (epsilon, delta)-differential privacy, on the private side.
+
+        Returns:
+            The least of three upper ends: by the composed losses, by the largest loss there can be, and by sums of
+            bounds.
+
+        Raises:
+            ParameterError: delta is not between 0 and 1.
+        """
         real("delta", delta, "[0, 1]")
         ends = [float(np.max(self.loss.dp_epsilon(delta)))]
         worst = [(WorseOrientation(curve), count) for curve, count in self._parts]
@@ -211,7 +230,14 @@ class Accountant(Shown):
         return min(ends)
 
     def delta(self, epsilon: float) -> float:
-        """Smallest delta of (epsilon, delta)-differential privacy, its error bound included."""
+        """Smallest delta of (epsilon, delta)-differential privacy, its error bound included.
+
+        Returns:
+            A proven upper end where `enclose` says proven, else one whose errors are estimated; at most 1.
+
+        Raises:
+            ParameterError: epsilon is negative or not finite.
+        """
         real("epsilon", epsilon, "[0, inf)")
         bounds = [float(bound.delta(epsilon)) for bound in self._added()]
         return min(self.loss.dp_delta_upper(epsilon), 1.0, *bounds)
@@ -226,7 +252,14 @@ class Accountant(Shown):
         return []
 
     def enclose(self, epsilon: float) -> Enclosure:
-        """Ends of delta(epsilon), `proven` or not; where there is a grid the lower one is that of exact parts."""
+        """Ends of delta(epsilon), `proven` or not; where there is a grid the lower one is that of exact parts.
+
+        Returns:
+            An `Enclosure` around the worse direction's delta.
+
+        Raises:
+            ParameterError: epsilon is negative or not finite.
+        """
         real("epsilon", epsilon, "[0, inf)")
         whole = self.loss.dp_enclose(epsilon)
         fainter = [(curve.fainter(), count) for curve, count in self._parts]
@@ -262,6 +295,9 @@ class Accountant(Shown):
 
         Args:
             type_one_error: probability that the test errs without the record, a number or an array.
+
+        Returns:
+            The type II error, in the shape of `type_one_error`.
         """
         return np.minimum(
             self.loss.tradeoff(type_one_error),
@@ -269,7 +305,11 @@ class Accountant(Shown):
         )[()]
 
     def advantage(self) -> float:
-        """Largest true-positive rate less false-positive rate of any attack."""
+        """Largest true-positive rate less false-positive rate of any attack.
+
+        Returns:
+            A number between 0 and 1: delta at epsilon 0.
+        """
         return self.delta(0.0)
 
     def true_positive_rate(self, false_positive_rate: float) -> float:
@@ -277,15 +317,29 @@ class Accountant(Shown):
 
         Args:
             false_positive_rate: of the attack, a number or an array.
+
+        Returns:
+            The rate of the stronger attack: with the record against without it, or the other way round.
         """
         return float(np.max(self.loss.true_positive_rate(false_positive_rate)))
 
     def mu(self, smallest_delta: float = 1e-10) -> GaussianDP:
-        """Smallest Gaussian-DP curve above this one, down to `smallest_delta`, with its regret."""
+        """Smallest Gaussian-DP curve above this one, down to `smallest_delta`, with its regret.
+
+        Returns:
+            A `GaussianDP`: `mu`, and as `regret` the most by which it overstates a true-positive rate.
+        """
         return self.loss.mu(smallest_delta)
 
     def renyi(self, order: float) -> float:
-        """Renyi divergence of an order above 1, in the worse direction; an upper end where profiles take part."""
+        """Renyi divergence of an order above 1, in the worse direction; an upper end where profiles take part.
+
+        Returns:
+            The divergence; infinite where it does not exist.
+
+        Raises:
+            ParameterError: the order is not above 1.
+        """
         real("order", order, "(1, inf)")
         if self.loss.factors() is not None:
             return float(

@@ -35,6 +35,18 @@ class BallsInBins:
     """Each record draws one of so many bins, uniformly and for itself, and is in every step of that bin.
 
     Step t belongs to bin t modulo `bins`: an epoch is as many steps as there are bins.
+
+    Args:
+        bins: how many there are, at most 8,192.
+
+    Raises:
+        ParameterError: bins is not a whole number within that range.
+
+    >>> from gaussveil import BallsInBins, BandMF, MatrixMechanism
+    >>> drawn = MatrixMechanism(BandMF(4, 2), noise_multiplier=2.0, allocation=BallsInBins(2))
+    >>> fixed = MatrixMechanism(BandMF(4, 2), noise_multiplier=2.0, takes=2, separation=2)
+    >>> bool(drawn.delta(1.0) < fixed.delta(1.0))
+    True
     """
 
     bins: int
@@ -50,6 +62,14 @@ class CyclicPoisson:
     Arguments:
         sampling_rate: at which each record of the part is drawn, in each of its steps.
         parts: at least as many as the strategy has bands, and as many where it is not given.
+
+    Raises:
+        ParameterError: a number is out of range.
+
+    >>> from gaussveil import BandMF, CyclicPoisson, MatrixMechanism
+    >>> run = MatrixMechanism(BandMF(32, 4), noise_multiplier=2.0, allocation=CyclicPoisson(0.1))
+    >>> bool(run.epsilon(1e-5) < 2.0)
+    True
     """
 
     sampling_rate: float

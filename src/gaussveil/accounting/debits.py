@@ -65,6 +65,11 @@ class Release(Shown, Generic[Value]):
     Args:
         value: what is released.
         certificate: its guarantee.
+
+    >>> from gaussveil import GaussianRelease
+    >>> release = GaussianRelease(epsilon=1.0, delta=1e-6, l2_sensitivity=1.0).release([10.0, 20.0])
+    >>> len(release.value), release.certificate.epsilon
+    (2, 1.0)
     """
 
     value: Value

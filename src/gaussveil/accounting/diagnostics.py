@@ -26,6 +26,11 @@ class PrivateDiagnostics:
 
     Args:
         values: what was measured on private records, by name.
+
+    >>> from gaussveil import PrivateDiagnostics
+    >>> seen = PrivateDiagnostics(divergence=0.25)
+    >>> seen.merged(rows=100)["divergence"]
+    0.25
     """
 
     __slots__ = ("_values",)
@@ -59,7 +64,11 @@ class PrivateDiagnostics:
         )
 
     def merged(self, **more: object) -> PrivateDiagnostics:
-        """Give a new container that also holds `more`."""
+        """Give a new container that also holds `more`.
+
+        Returns:
+            A container of both; of a name that both have, the new value.
+        """
         return PrivateDiagnostics(**{**self._values, **more})
 
     def write(self, path: str | os.PathLike[str]) -> Path:
@@ -67,6 +76,9 @@ class PrivateDiagnostics:
 
         Args:
             path: the file to write.
+
+        Returns:
+            Where it was written.
         """
         record = {
             "warning": MARK,

@@ -47,6 +47,12 @@ class MatrixMechanism(NoiseDesign):
         periodic: the distance is always that one, as with epochs in a fixed order.
         sampling_rate: short for the allocation `CyclicPoisson(sampling_rate)`.
         allocation: `CyclicPoisson` or `BallsInBins`, where records are given to steps at random.
+
+    >>> import numpy as np
+    >>> from gaussveil import MatrixMechanism
+    >>> sums = np.tril(np.ones((8, 8)))
+    >>> bool(MatrixMechanism(sums, noise_multiplier=10.0).epsilon(1e-5) < 2.0)
+    True
     """
 
     strategy: Any = field(kw_only=False)
@@ -71,6 +77,12 @@ class MatrixMechanism(NoiseDesign):
 
         Args:
             relation: "add-remove" or "replace".
+
+        Returns:
+            Curves with counts: one, or with sampling one for each different round.
+
+        Raises:
+            ParameterError: the relation has no such account, or settings that sampling leaves open were given.
         """
         if relation == REPLACE:
             moved = 2.0

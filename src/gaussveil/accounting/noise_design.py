@@ -43,7 +43,14 @@ class NoiseDesign(StandsFor):
         return ADD_REMOVE
 
     def curve(self) -> PrivacyCurve:
-        """The curve of one use for the usual relation."""
+        """The curve of one use for the usual relation.
+
+        Returns:
+            The curve of one release with add-or-remove neighbours.
+
+        Raises:
+            ParameterError: the noise is still open.
+        """
         return self._alone
 
     @cached_property
@@ -57,6 +64,9 @@ class NoiseDesign(StandsFor):
 
         Args:
             noise_multiplier: standard deviation over how far neighbours are apart.
+
+        Returns:
+            A copy; this one stays as it is.
         """
         return replace(self, noise_multiplier=noise_multiplier)
 
@@ -65,11 +75,24 @@ class NoiseDesign(StandsFor):
 
         Args:
             distance: how far neighbours are apart, in units of the clipping norm or sensitivity.
+
+        Returns:
+            The mean shift, at least the true quotient.
+
+        Raises:
+            ParameterError: the noise is still open.
         """
         return math.nextafter(distance / self.noise(), math.inf)
 
     def noise(self) -> float:
-        """The noise multiplier; refused where it is still open."""
+        """The noise multiplier; refused where it is still open.
+
+        Returns:
+            Standard deviation over how far neighbours are apart.
+
+        Raises:
+            ParameterError: the noise is still open, or out of range.
+        """
         if self.noise_multiplier is None:
             refuse("noise_multiplier", "given, unless it is to be calibrated", None)
         return real("noise_multiplier", self.noise_multiplier, NOISE)
@@ -92,6 +115,9 @@ class Gaussian(NoiseDesign):
 
         Args:
             relation: "add-remove" or "replace"; a shift is the same for both.
+
+        Returns:
+            One curve, used once.
         """
         return [(GaussianPair.mean_shift(self.shift()), 1)]
 
@@ -129,6 +155,12 @@ class DPSGD(NoiseDesign):
 
         Args:
             relation: "add-remove" or "replace".
+
+        Returns:
+            One step on a random batch, used once.
+
+        Raises:
+            ParameterError: the sampling rate is not above 0 and at most 1.
         """
         shift = self.shift()
         rate = real("sampling_rate", self.sampling_rate, "(0, 1]")
@@ -171,6 +203,12 @@ class Allocation(NoiseDesign):
 
         Args:
             relation: "add-remove" or "replace".
+
+        Returns:
+            One curve of all steps, used once.
+
+        Raises:
+            ParameterError: neighbours differ otherwise than by a record more.
         """
         one_of("relation", relation, RELATIONS[:1])
         return [

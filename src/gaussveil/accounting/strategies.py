@@ -48,7 +48,14 @@ class NamedStrategy:
         """The first column, from the diagonal downwards."""
 
     def matrix(self) -> Floats:
-        """The whole strategy, for at most 8,192 steps."""
+        """The whole strategy, for at most 8,192 steps.
+
+        Returns:
+            A lower triangular Toeplitz matrix, a row and a column a step.
+
+        Raises:
+            ParameterError: there are more steps than that.
+        """
         whole("steps", self.steps, f"[1, {MOST_STEPS}]")
         column = np.zeros(self.steps)
         given = self.coefficients()[: self.steps]
@@ -68,6 +75,9 @@ class BandMF(NamedStrategy):
         steps: of the run.
         bands: diagonals, at least 1.
 
+    Raises:
+        ParameterError: a number is out of range.
+
     >>> import gaussveil
     >>> len(gaussveil.BandMF(steps=8, bands=3).coefficients())
     3
@@ -82,7 +92,11 @@ class BandMF(NamedStrategy):
         )
 
     def coefficients(self) -> Floats:
-        """As many as there are bands."""
+        """As many as there are bands.
+
+        Returns:
+            The first column up to its last band; the first number is 1.
+        """
         bands = min(self.bands, self.steps)
         if bands == 1:
             return np.ones(1)
@@ -113,6 +127,14 @@ class BLT(NamedStrategy):
     Args:
         steps: how many sums.
         buffers: numbers of state; five are within a thousandth of the best.
+
+    Raises:
+        ParameterError: a number is out of range, or the records cannot be in so many steps.
+
+    >>> from gaussveil import BLT, MatrixMechanism
+    >>> training = MatrixMechanism(BLT(8, 2), noise_multiplier=4.0)
+    >>> bool(training.epsilon(1e-6) < 3.0)
+    True
     """
 
     buffers: int = 4
@@ -150,7 +172,11 @@ class BLT(NamedStrategy):
         )
 
     def coefficients(self) -> Floats:
-        """As many as there are steps."""
+        """As many as there are steps.
+
+        Returns:
+            The first column; the first number is 1.
+        """
         return self.found.coefficients(self.steps)
 
 

@@ -130,32 +130,27 @@ def audit_one_run(
 ) -> OneRunAudit:
     """Audit one training run by the scores of canaries of which each was included by a fair coin of its own.
 
-    Parameters
-    ----------
-    scores:
-        One number for each canary: the higher, the more the trained model speaks for its having been included. They
-        may depend on each other in any way; they may depend on `included` through the model alone.
-    included:
-        Whether each canary was included.
-    claim:
-        What is said of the run when one record comes or goes: (epsilon, delta), an `Accountant` or any privacy curve.
-    delta:
-        At which delta lower ends of epsilon are told.
-    guesses:
-        How many canaries are guessed, half of them "in" and half "out"; all others are abstained from. Of several
-        numbers the best counts, at the price of a Bonferroni correction; by default m, m/2, m/4, ..., seven at most.
-    confidence:
-        One less the probability of a false accusation, and of each lower end's being too high.
-    seed:
-        Of the coin that puts equal scores in order.
+    Args:
+        scores: one number for each canary: the higher, the more the trained model speaks for its having been included.
+            They may depend on each other in any way; they may depend on `included` through the model alone.
+        included: whether each canary was included.
+        claim: what is said of the run when one record comes or goes: (epsilon, delta), an `Accountant` or any privacy
+            curve.
+        delta: at which delta lower ends of epsilon are told.
+        guesses: how many canaries are guessed, half of them "in" and half "out"; all others are abstained from. Of
+            several numbers the best counts, at the price of a Bonferroni correction; by default m, m/2, m/4, ..., seven
+            at most.
+        confidence: one less the probability of a false accusation, and of each lower end's being too high.
+        seed: of the coin that puts equal scores in order.
 
-    Raises
-    ------
-    ParameterError, ShapeError, NotFiniteError
-        Where scores are not finite numbers, lengths differ, or the coins were not fair.
+    Returns:
+        A `OneRunAudit`: what was guessed, a lower end of epsilon, and whether the claim is refuted.
 
-    Examples
-    --------
+    Raises:
+        ParameterError: a number is out of range, or the coins were not fair.
+        ShapeError: there is not one score and one coin for each canary, or there are too few canaries.
+        NotFiniteError: a score is NaN or infinite.
+
     >>> import numpy as np
     >>> from gaussveil import audit_one_run
     >>> coins = np.random.default_rng(0).random(2000) < 0.5

@@ -79,6 +79,21 @@ def covering_ellipsoid(
             may exceed what was asked (always covering, at worst dearer).
 
     A gap that cannot be reached in double precision raises NumericalError.
+
+    Returns:
+        A `CoveringEllipsoid`: the covariance, its trace, and by how much another might be smaller.
+
+    Raises:
+        ShapeError: the vectors are no table, or the weight is not square of their width.
+        NotFiniteError: a vector or weight is NaN or infinite.
+        NotSymmetricError: the weight is not symmetric.
+        NotPositiveDefiniteError: the weight has an eigenvalue that is not positive.
+        ParameterError: the gap or the floor is out of range.
+        NumericalError: the gap cannot be reached in doubles.
+
+    >>> import gaussveil
+    >>> gaussveil.covering_ellipsoid([[1.0, 0.0], [0.0, 2.0]]).covariance.round(6).tolist()
+    [[1.0, 0.0], [0.0, 4.0]]
     """
     rows = _checked_vectors(vectors)
     count, dim = rows.shape

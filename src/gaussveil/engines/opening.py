@@ -40,6 +40,20 @@ def open(
         missing: marks of missing cells and sentinels, such as -999.
         memory_limit, temp_directory: of DuckDB, before tables spill to disk and where to.
         session, master: of Spark.
+
+    Returns:
+        A `Source`, which knows the columns and reads the rows when a mechanism asks for them.
+
+    Raises:
+        ParameterError: the engine is unknown, or an option is not for it.
+        SourceError: the address holds no table that can be read.
+
+    >>> import pathlib, tempfile, gaussveil
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "homes.csv")
+    ...     _ = path.write_text("home,kw\\na,0.5\\nb,1.5\\n")
+    ...     gaussveil.open(path).schema.names
+    ['home', 'kw']
     """
     options: dict[str, Any] = {
         name: value

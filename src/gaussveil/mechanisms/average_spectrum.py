@@ -115,7 +115,14 @@ instead for fewer groups or bands, or for running totals
     standard_error_: Floats = field(init=False, repr=False)
 
     def plan(self) -> AverageSpectrumPlan:
-        """The noise on sums and counts, without data."""
+        """The noise on sums and counts, without data.
+
+        Returns:
+            An `AverageSpectrumPlan`; its `noise` says the deviation of each number.
+
+        Raises:
+            ParameterError: a parameter is out of range.
+        """
         layout = self._layout
         noise = GaussianRelease(
             epsilon=self.epsilon,
@@ -135,6 +142,13 @@ instead for fewer groups or bands, or for running totals
         Args:
             readings: as `release` takes them.
             groups: the group of each household, as `release` takes them.
+
+        Returns:
+            Groups times bands and one: the sums, and in the last column how many homes they are of.
+
+        Raises:
+            ShapeError: the readings are no table or too short, or the groups are not as many as homes.
+            ParameterError: groups were given where there are none, or left out where there are.
         """
         layout = self._layout
         table = readings_array("readings", readings)
@@ -165,6 +179,9 @@ instead for fewer groups or bands, or for running totals
 
         Returns:
             The average density on N+1 frequencies, one row for each group where there are groups.
+
+        Raises:
+            BudgetExceededError: the account cannot pay.
         """
         plan = self.plan()
         read = readings

@@ -36,7 +36,12 @@ from gaussveil.calibration.class_noise import (
 )
 from gaussveil.containers import frame, library_of, like, real_array, unnamed
 from gaussveil.errors import NumericalError, ParameterError
-from gaussveil.mechanisms.class_label_plan import ClassLabelPlan
+from gaussveil.mechanisms.class_label_plan import (
+    ClassLabelPlan,
+    names_of,
+    rows_of,
+    unit_of,
+)
 from gaussveil.mechanisms.class_label_words import (
     assumptions_of,
     neighbours_of,
@@ -48,9 +53,6 @@ from gaussveil.mechanisms.source_rows import ordered_vector
 from gaussveil.noise.lattice import to_lattice
 from gaussveil.typing import Floats
 
-# binary exponents of queries' differences that are searched as they are
-ORDINARY = (-4, 8)
-LARGEST_EXPONENT = 400
 # of the asked delta: the rest is what the lattice and the sampler may add
 DESIGN_SHARE = 0.999
 
@@ -112,6 +114,13 @@ class ClassLabelNoise(Mechanism):
 
         Args:
             labels: names of the labels, in the order of `means`.
+
+        Returns:
+            The mechanism itself, with `plan_` and `design_`.
+
+        Raises:
+            ParameterError: a parameter is out of range, or models, labels and graph do not fit each other.
+            NumericalError: no noise keeps delta once it is drawn on a grid.
         """
         epsilon = checks.epsilon(self.epsilon)
         delta = None if self.delta is None else checks.delta(self.delta)
@@ -119,7 +128,7 @@ class ClassLabelNoise(Mechanism):
         if accuracy is not None:
             accuracy = checks.positive("accuracy", accuracy)
         models = checked_models(real_array("means", means), covariances)
-        names = _names(labels, len(models.means))
+        names = names_of(labels, len(models.means))
         edges = label_edges(self.graph, names, models.means)
         ordered = np.concatenate([edges, edges[:, ::-1]])
         share = 1.0
@@ -148,7 +157,7 @@ class ClassLabelNoise(Mechanism):
         delta: float | None,
     ) -> ClassNoise:
         """The noise, searched in units in which queries are of ordinary size."""
-        unit = _unit(models)
+        unit = unit_of(models)
         with shown_progress(self.progress, "class-label noise") as report:
             noise = design_class_noise(
                 models.means / unit,
@@ -185,6 +194,13 @@ class ClassLabelNoise(Mechanism):
         which holds however often the query is released.
         Of a Source the one column is taken that stands beside the public columns `order`, sorted by these. Every
         refusal comes before the debit. The certificate names no label.
+
+        Returns:
+            The noisy query, in the form that the query had, and its certificate.
+
+        Raises:
+            ParameterError: the label is unknown, a query is missing, or the noise was not designed.
+            BudgetExceededError: the account cannot pay.
         """
         read = query
         query = ordered_vector("query", query, order)
@@ -219,6 +235,13 @@ class ClassLabelNoise(Mechanism):
 
         The rows carry no label, and a frame of queries comes back as one without its index. Neighbours are two orders
         in which two labels of an edge have changed places (K5).
+
+        Returns:
+            A row for each label, in the order of `labels`, and their certificate.
+
+        Raises:
+            ParameterError: the labels are not those of the design, each once.
+            BudgetExceededError: the account cannot pay.
         """
         plan = self._planned(swap=True)
         positions = [self._position(label) for label in labels]
@@ -226,7 +249,7 @@ class ClassLabelNoise(Mechanism):
             raise ParameterError(
                 f"labels must hold each of the {len(plan.labels)} labels of the design once."
             )
-        rows = _rows_of(queries, plan, positions)
+        rows = rows_of(queries, plan, positions)
         centres = list(map(plan.centre_of, positions, rows))
         for centre in centres:
             to_lattice(centre, plan.noises[0].shape, plan.grid)
@@ -356,41 +379,3 @@ class ClassLabelNoise(Mechanism):
                 f"{delta:.4g}: without a name the noise alone is counted. Got delta {self.delta:g}."
             )
         return plan.charge_of_noise, delta
-
-
-def _rows_of(queries: Any, plan: ClassLabelPlan, positions: list[int]) -> Floats:
-    """One query per label; constant ones may be left out."""
-    if queries is not None:
-        rows = real_array("queries", queries)
-    elif plan.models.constant:
-        rows = plan.models.means[positions]
-    else:
-        rows = plan.models.means[:0]
-    if len(rows) != len(positions):
-        raise ParameterError(f"queries must be {len(positions)} rows, one per label.")
-    return rows
-
-
-def _names(labels: Sequence[Any] | None, count: int) -> tuple[Any, ...]:
-    """One name per label, all different as text."""
-    names = tuple(range(count)) if labels is None else tuple(labels)
-    if len(names) != count or len({str(name) for name in names}) != count:
-        raise ParameterError(f"labels must be {count} names, all different as text.")
-    return names
-
-
-def _unit(models: LabelModels) -> float:
-    """A power of two in which queries are numbers of ordinary size: the search has steps and tolerances of its own."""
-    apart = float(np.max(np.abs(models.means - models.means[:1])))
-    size = max(apart, math.sqrt(float(np.max(np.abs(models.covariances)))))
-    if size > 0:
-        exponent = math.frexp(size)[1]
-    else:
-        exponent = 0
-    if abs(exponent) > LARGEST_EXPONENT:
-        raise ParameterError(
-            f"queries must differ by between 2^-{LARGEST_EXPONENT} and 2^{LARGEST_EXPONENT}: state them in other units."
-        )
-    if ORDINARY[0] <= exponent <= ORDINARY[1]:
-        return 1.0
-    return math.ldexp(1.0, exponent)

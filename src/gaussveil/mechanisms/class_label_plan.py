@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from gaussveil.accounting import Charge
 from gaussveil.accounting.composition import Composition
 from gaussveil.calibration.class_gradient import LabelModels
+from gaussveil.containers import real_array
 from gaussveil.errors import AssumptionError, NumericalError, ParameterError, ShapeError
 from gaussveil.noise import GaussianNoise, Generator
 from gaussveil.shown import Shown
@@ -32,6 +33,10 @@ ROUND_UP = 1 + 1e-12
 SAME = (
     1e-9  # how far a constant query may be from the design's, against the largest mean
 )
+
+# binary exponents of queries' differences that are searched as they are
+ORDINARY = (-4, 8)
+LARGEST_EXPONENT = 400
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -301,3 +306,41 @@ class ClassLabelPlan(Shown):
                 "the queries to be released as means, or give the covariances of random queries."
             )
         return np.asarray(self.centres[position])
+
+
+def rows_of(queries: Any, plan: ClassLabelPlan, positions: list[int]) -> Floats:
+    """One query per label; constant ones may be left out."""
+    if queries is not None:
+        rows = real_array("queries", queries)
+    elif plan.models.constant:
+        rows = plan.models.means[positions]
+    else:
+        rows = plan.models.means[:0]
+    if len(rows) != len(positions):
+        raise ParameterError(f"queries must be {len(positions)} rows, one per label.")
+    return rows
+
+
+def names_of(labels: Sequence[Any] | None, count: int) -> tuple[Any, ...]:
+    """One name per label, all different as text."""
+    names = tuple(range(count)) if labels is None else tuple(labels)
+    if len(names) != count or len({str(name) for name in names}) != count:
+        raise ParameterError(f"labels must be {count} names, all different as text.")
+    return names
+
+
+def unit_of(models: LabelModels) -> float:
+    """A power of two in which queries are numbers of ordinary size: the search has steps and tolerances of its own."""
+    apart = float(np.max(np.abs(models.means - models.means[:1])))
+    size = max(apart, math.sqrt(float(np.max(np.abs(models.covariances)))))
+    if size > 0:
+        exponent = math.frexp(size)[1]
+    else:
+        exponent = 0
+    if abs(exponent) > LARGEST_EXPONENT:
+        raise ParameterError(
+            f"queries must differ by between 2^-{LARGEST_EXPONENT} and 2^{LARGEST_EXPONENT}: state them in other units."
+        )
+    if ORDINARY[0] <= exponent <= ORDINARY[1]:
+        return 1.0
+    return math.ldexp(1.0, exponent)

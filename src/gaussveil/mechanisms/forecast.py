@@ -16,8 +16,7 @@ says so: how they came from the readings is not protected.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, ClassVar
@@ -29,7 +28,7 @@ from gaussveil import checks
 from gaussveil.accounting import Certificate, PrivateDiagnostics, Release
 from gaussveil.accounting.certificates.values import digest_of
 from gaussveil.containers import library_of
-from gaussveil.errors import AssumptionError, ParameterError, PrivacyError
+from gaussveil.errors import AssumptionError, ParameterError
 from gaussveil.mechanisms.forecast_dial import (
     DIAL_PROMISES,
     DialPoint,
@@ -38,12 +37,12 @@ from gaussveil.mechanisms.forecast_dial import (
 from gaussveil.mechanisms.forecast_noise import (
     MODEL_IN_WORDS,
     PAST_KNOWN,
-    RANDOM_PAST,
     Model,
     Window,
     _ForecastNoise,
     noise_of_group,
 )
+from gaussveil.mechanisms.forecast_past import PastsUsed, days_drawn_on
 from gaussveil.mechanisms.forecast_plan import SMALLEST_KEPT, ForecastPlan
 from gaussveil.mechanisms.release_path import Mechanism, check_generator
 from gaussveil.noise import SecureGenerator
@@ -112,9 +111,7 @@ class PrivateForecaster(Mechanism):
     _windows: dict[tuple[Any, ...], Window] = field(
         init=False, repr=False, default_factory=dict
     )
-    _pasts_used: list[tuple[np.datetime64, np.datetime64]] = field(
-        init=False, repr=False, default_factory=list
-    )
+    _pasts_used: PastsUsed = field(init=False, repr=False, default_factory=PastsUsed)
 
     @checks.former(**FORMER_NAMES)
     def fit(
@@ -132,6 +129,13 @@ class PrivateForecaster(Mechanism):
 
         Of a table `household`, `time`, `power`, `measured_in`, `gaps` and `time_zone` are those of `read_readings`.
         From a pandas or polars frame, the forecasts' `frame()` is one, too.
+
+        Returns:
+            The forecaster itself; nothing was released.
+
+        Raises:
+            ParameterError: a setting that no readings could fit.
+            SchemaError: the table has no such columns.
         """
         self.check()
         self._library = library_of(readings)
@@ -157,7 +161,16 @@ class PrivateForecaster(Mechanism):
         return self
 
     def plan(self, household: str, past: Readings | None = None) -> ForecastPlan:
-        """One sentence: what a forecast of one household, after `past`, is worth beside its group's average; free."""
+        """One sentence: what a forecast of one household, after `past`, is worth beside its group's average; free.
+
+        Returns:
+            A `ForecastPlan`: the sentence, with `kept` and `group` as numbers.
+
+        Raises:
+            ParameterError: the household is unknown.
+            AssumptionError: the household is alone in its cluster.
+            SchemaError: `past` is not of the fitted households, at their step.
+        """
         window = self._window(household, past, swap=False)
         known = window.noise.known
         kept = window.noise.retained_variance_
@@ -177,6 +190,12 @@ class PrivateForecaster(Mechanism):
         """How much is kept for a range of promises and groups, and its error; for the owner, nothing is spent.
 
         `truth` holds the readings that followed; the `grid`'s `promises` and `clusters` are other settings to try.
+
+        Returns:
+            A point for each promise and number of clusters.
+
+        Raises:
+            ParameterError: the truth does not hold the steps that are forecast.
         """
         steps = steps_ahead(self.horizon, self._models.readings.step_minutes)
         return forecast_dial(self._models, steps, truth, **grid)
@@ -189,19 +208,38 @@ class PrivateForecaster(Mechanism):
         At strict settings it is that of its group: `certificate.parameters["product"]` says which. A later window needs
         the same clusters, so pass newer readings as `past` rather than fitting again: models and clusters stay, and the
         account composes the windows edge by edge.
+
+        Returns:
+            The forecast in kW, with its interval, and the certificate.
+
+        Raises:
+            ParameterError: the household is unknown.
+            AssumptionError: the household is alone in its cluster.
+            SchemaError: `past` is not of the fitted households, at their step.
+            BudgetExceededError: the account cannot pay.
         """
         window = self._window(household, past, swap=False)
         query = window.queries.forecast[window.names.index(household)]
-        with self._used(window.past):
+        with self._pasts_used.once(self.model, window.past):
             drawn = window.noise.release(household, query)
         return self._released(window, np.asarray(drawn.value), drawn.certificate)
 
     def release_cluster_of(
         self, household: str, past: Readings | None = None
     ) -> Release[PrivateForecast]:
-        """Debit, draw and certify forecasts after `past` of a household's whole cluster: shuffled, without names."""
+        """Debit, draw and certify forecasts after `past` of a household's whole cluster: shuffled, without names.
+
+        Returns:
+            A forecast in each row, and the certificate; nothing tells whose a row is.
+
+        Raises:
+            ParameterError: the household is unknown.
+            AssumptionError: the household is alone in its cluster.
+            SchemaError: `past` is not of the fitted households, at their step.
+            BudgetExceededError: the account cannot pay.
+        """
         window = self._window(household, past, swap=True)
-        with self._used(window.past):
+        with self._pasts_used.once(self.model, window.past):
             drawn = window.noise.release_all(window.names, window.queries.forecast)
         # The guarantee holds for every order of the rows; shuffled, the order itself is no clue either.
         generator = SecureGenerator() if self.generator is None else self.generator
@@ -219,6 +257,15 @@ class PrivateForecaster(Mechanism):
         """What only a household's owner may see: past day, plain forecast, expected errors in kW, the truth if given.
 
         `whole` looks at the noise of `release_cluster_of` instead of `release`.
+
+        Returns:
+            Values that no certificate covers: for the owner's eyes.
+
+        Raises:
+            ParameterError: the household is unknown.
+            ShapeError: the truth has another length.
+            AssumptionError: the household is alone in its cluster.
+            SchemaError: `past` is not of the fitted households, at their step.
         """
         return self._window(household, past, swap=whole).seen_by_owner(household, truth)
 
@@ -235,16 +282,13 @@ class PrivateForecaster(Mechanism):
         else:
             newer = models.newer(past)
         content = sha256(newer.values.tobytes()).digest()
-        settings = (
+        key = (
             self.horizon,
             self.epsilon,
             self.delta,
             self.accuracy,
             self.model,
             self.smallest_kept,
-        )
-        key = (
-            *settings,
             self.noise_means,
             self.common_covariance,
             rows[0],
@@ -304,7 +348,7 @@ class PrivateForecaster(Mechanism):
                 "first_step": str(times[0]),
             },
             past=None if self.model == PAST_KNOWN else f"past until {past.times[-1]}",
-            past_days=self._days_used(names, past),
+            past_days=days_drawn_on(self.model, names, past),
             found_form=tuple(
                 dict.fromkeys((*models.readings.found_form, *past.found_form))
             ),
@@ -318,34 +362,6 @@ class PrivateForecaster(Mechanism):
             noise = noise_of_group(noise, queries.forecast, group)
         return Window.of(names, past, queries, times, noise)
 
-    def _days_used(self, names: tuple[str, ...], past: Readings) -> tuple[str, ...]:
-        """The days of the past whose randomness a forecast draws on; none where the past may be known."""
-        if self.model == PAST_KNOWN:
-            return ()
-        days = np.unique(past.times.astype("datetime64[D]"))
-        return tuple(f"{'|'.join(names)} {day}" for day in days)
-
-    @contextmanager
-    def _used(self, past: Readings) -> Iterator[None]:
-        """Under "random past" a past serves one release: two from the same past would not be independent."""
-        if self.model != RANDOM_PAST:
-            yield
-            return
-        span = (past.times[0], past.times[-1])
-        if any(
-            span[0] <= last and first <= span[1] for first, last in self._pasts_used
-        ):
-            raise AssumptionError(
-                "the model 'random past' needs a fresh past for every release: this one overlaps a past that was used "
-                "already, and the releases would not compose. Use the model 'past known', or wait for newer readings."
-            )
-        self._pasts_used.append(span)
-        try:
-            yield
-        except PrivacyError:  # refused before anything was drawn
-            self._pasts_used.remove(span)
-            raise
-
     def _released(
         self, window: Window, log_kw: Floats, certificate: Certificate
     ) -> Release[PrivateForecast]:
@@ -357,7 +373,11 @@ class PrivateForecaster(Mechanism):
         )
 
     def check(self) -> None:
-        """Refuse settings that no readings could fit; `fit` begins with it."""
+        """Refuse settings that no readings could fit; `fit` begins with it.
+
+        Raises:
+            ParameterError: a setting is out of range, or delta and accuracy are both given.
+        """
         steps_ahead(self.horizon)
         checks.one_of("model", self.model, MODEL_IN_WORDS)
         if (self.delta is None) == (self.accuracy is None):

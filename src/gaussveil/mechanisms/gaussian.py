@@ -121,7 +121,15 @@ class GaussianRelease(Mechanism):
     grid: float | None = None
 
     def plan(self, shape: Shape | None = None) -> GaussianPlan:
-        """The noise for values of the given shape, without data; a matrix among the parameters can tell the shape."""
+        """The noise for values of the given shape, without data; a matrix among the parameters can tell the shape.
+
+        Returns:
+            A `GaussianPlan`: deviations, grid and charge.
+
+        Raises:
+            ParameterError: a promise or size is out of range, or neighbours are not described by exactly one of both.
+            ShapeError: no coordinate is left, or the shape is not that of the parameters.
+        """
         promise = self.promise
         radius = self._radius()
         if (radius is None) == (self.shifts is None):
@@ -147,6 +155,13 @@ class GaussianRelease(Mechanism):
 
         Of a Source all columns are released, as an Arrow table, but the public columns `order` that its rows are sorted
         by. Every refusal comes before the debit. `released` says on the certificate what the value is.
+
+        Returns:
+            The noisy value and its certificate.
+
+        Raises:
+            ParameterError: a number is out of range, or the value is no table of numbers.
+            BudgetExceededError: the account cannot pay.
         """
         value = ordered_table(value, order)
         numbers = real_array("value", value)

@@ -252,7 +252,14 @@ class LiftedGaussian(Mechanism):
     added_variance_: float = field(init=False, repr=False)
 
     def plan(self) -> LiftedPlan:
-        """The added variance and the sampler, without data."""
+        """The added variance and the sampler, without data.
+
+        Returns:
+            A `LiftedPlan`: how much variance is added, and how the draw is made.
+
+        Raises:
+            ParameterError: a parameter is out of range, or no variance is enough.
+        """
         promise = self.promise
         size = checks.whole("dimension", self.dimension)
         rank = checks.whole("rank", self.rank, f"[1, {size}]")
@@ -301,6 +308,14 @@ class LiftedGaussian(Mechanism):
         Args:
             data: what the query is evaluated on.
             released: what is released, in words, for the certificate.
+
+        Returns:
+            The draw, a vector of `dimension` numbers, and its certificate.
+
+        Raises:
+            ParameterError: the adjacency is none.
+            ShapeError: the algorithm gave a mean or covariance of another size.
+            BudgetExceededError: the account cannot pay.
         """
         plan = self.plan()
         if not isinstance(self.adjacency, Adjacency | None):

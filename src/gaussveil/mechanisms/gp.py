@@ -66,6 +66,13 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
 
     Attributes: `values_` at `query_points_`, `added_variance_`, `certificate_`, `n_features_in_`. `predict`
     interpolates between the released values, which costs no privacy.
+
+    >>> import numpy as np
+    >>> from gaussveil import PrivateGaussianProcessRegressor
+    >>> hours = np.linspace(0.0, 1.0, 200)[:, None]
+    >>> model = PrivateGaussianProcessRegressor(query_points=[[0.0], [0.5]], observation_variance=100.0, n_max=200)
+    >>> model.fit(hours, hours[:, 0]).values_.shape
+    (2,)
     """
 
     mechanism = "gaussian-process-regression"
@@ -89,6 +96,13 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
 
         Args:
             n_features: columns of the features.
+
+        Returns:
+            A `LiftedPlan`, whose `comparison` tells what noisy sums would be worth.
+
+        Raises:
+            ParameterError: a parameter is out of range.
+            ShapeError: query points have other columns.
         """
         promise = self.promise
         sensitivity = self.sensitivity(n_features)
@@ -142,6 +156,13 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
 
         Args:
             n_features: columns of the features.
+
+        Returns:
+            The bounds that the guarantee rests on, by name.
+
+        Raises:
+            ParameterError: a bound is out of range, or the kernel needs `kernel_bound`.
+            ShapeError: query points have other columns.
         """
         kernel = self._kernel(n_features)
         points = self._points(n_features)
@@ -180,6 +201,14 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
         Args:
             X: rows of features, a table or a `Source`.
             y: the values to learn; None where X is a `Source` with a column of them.
+
+        Returns:
+            The regressor itself, with `values_` at `query_points_`.
+
+        Raises:
+            ParameterError: a parameter is out of range.
+            ShapeError: query points have other columns.
+            BudgetExceededError: the account cannot pay.
         """
         records = Records.of(self, X, y)
         columns = int(records.rows.shape[1])
@@ -237,6 +266,12 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
 
         Args:
             X: points, a row each.
+
+        Returns:
+            A number for each row.
+
+        Raises:
+            ParameterError: the kernel is not one whose positive definiteness is known or stated.
         """
         check_is_fitted(self, "values_")
         rows = new_rows(self, X)

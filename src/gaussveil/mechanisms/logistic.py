@@ -88,6 +88,9 @@ class TwoClasses(ClassifierMixin):
 
         Args:
             X: rows of features, a table or a `Source`.
+
+        Returns:
+            A label for each row.
         """
         second = self.decision_function(X) > 0
         return np.asarray(self.classes_[second.astype(int)])
@@ -97,6 +100,9 @@ class TwoClasses(ClassifierMixin):
 
         Args:
             X: rows of features, a table or a `Source`.
+
+        Returns:
+            A row of two numbers for each row of X, in the order of `classes_`.
         """
         second = expit(self.decision_function(X))
         return np.stack((1 - second, second), axis=1)
@@ -132,6 +138,13 @@ class PrivateBayesianLogisticRegression(Mechanism, TwoClasses, BaseEstimator):
         people: whose rows these are, as an account that is kept for a population names them.
 
     Attributes: `coef_`, `classes_`, `added_variance_`, `certificate_`, `n_features_in_`.
+
+    >>> import numpy as np
+    >>> from gaussveil import PrivateBayesianLogisticRegression
+    >>> rows = np.random.default_rng(0).normal(size=(500, 2)) / 4
+    >>> model = PrivateBayesianLogisticRegression(epsilon=1.0, delta=1e-6, regularization=10.0)
+    >>> model.fit(rows, np.where(rows[:, 0] > 0, "high", "low")).classes_.tolist()
+    ['high', 'low']
     """
 
     mechanism = "bayesian-logistic-regression"
@@ -152,6 +165,12 @@ class PrivateBayesianLogisticRegression(Mechanism, TwoClasses, BaseEstimator):
 
         Args:
             n_features: columns, which change nothing.
+
+        Returns:
+            A `LiftedPlan`: how much variance is added, and how the draw is made.
+
+        Raises:
+            ParameterError: a parameter is out of range.
         """
         promise = self.promise
         norm = checks.size("row_norm", self.row_norm)
@@ -175,6 +194,13 @@ class PrivateBayesianLogisticRegression(Mechanism, TwoClasses, BaseEstimator):
         Args:
             X: rows of features, a table or a `Source`.
             y: two labels; None where X is a `Source` with a column of them.
+
+        Returns:
+            The classifier itself, with one draw of the posterior in `coef_`.
+
+        Raises:
+            ParameterError: a parameter is out of range, or the labels are not two.
+            BudgetExceededError: the account cannot pay.
         """
         classes: list[NDArray[Any]] = []
 
@@ -215,6 +241,9 @@ class PrivateBayesianLogisticRegression(Mechanism, TwoClasses, BaseEstimator):
 
         Args:
             X: rows of features, a table or a `Source`.
+
+        Returns:
+            A number for each row; above 0 the second class is the likelier.
         """
         check_is_fitted(self, "coef_")
         return np.asarray(new_rows(self, X) @ self.coef_[0])

@@ -91,6 +91,12 @@ class MeterFleet(MeterStream):
             limits: public range in kW that each reading is clipped to.
             purpose: "energy" for any window, "shape" for single periods, "billing" or "registers".
             given: the other arguments of `MeterStream.design`.
+
+        Returns:
+            The fleet, not opened yet.
+
+        Raises:
+            ParameterError: an argument is out of range, or more than one of home, event and l2_ball is given.
         """
         low, high = checks.span("limits", limits)
         if home is not None:
@@ -120,6 +126,9 @@ class MeterFleet(MeterStream):
 
         Args:
             reading: kW of every meter, in their order.
+
+        Returns:
+            The sum in kW.
         """
         return float(self.push_many([reading])[0])
 
@@ -140,7 +149,11 @@ class MeterFleet(MeterStream):
         return outputs
 
     def released(self, first: int) -> Floats:
-        """The sums of period `first` and later ones."""
+        """The sums of period `first` and later ones.
+
+        Returns:
+            An array, a number for each period.
+        """
         return np.array(self.outputs[first:])
 
     def hold(self, first: int) -> None:
@@ -151,7 +164,15 @@ class MeterFleet(MeterStream):
         """
 
     def window(self, first: int, last: int) -> WindowEnergy:
-        """Energy of the periods [first, last) that were released; free, being post-processing."""
+        """Energy of the periods [first, last) that were released; free, being post-processing.
+
+        Returns:
+            The energy in kWh, and the deviation of its error.
+
+        Raises:
+            ParameterError: the periods were not released, or the window is empty.
+            AssumptionError: the purpose releases energies alone.
+        """
         if not self.design_.readings:
             raise AssumptionError(
                 "no sums of periods are released, only energies: see `energies`."
@@ -172,6 +193,13 @@ class MeterFleet(MeterStream):
         Args:
             horizon: how far ahead, at most one season: hours, or text such as "6h".
             season: after which the load repeats itself, "1d" or "7d".
+
+        Returns:
+            kW of each period ahead, and the deviation of their noise.
+
+        Raises:
+            ParameterError: less than a season was released, or the horizon is longer than one.
+            AssumptionError: the purpose releases energies alone.
         """
         if not self.design_.readings:
             raise AssumptionError(

@@ -200,6 +200,9 @@ class Mechanism(ABC):
         Args:
             data: what `release`, `open` or `fit` would take.
             given: its other arguments.
+
+        Returns:
+            The plan with charge, noise and words of the certificate; None where nothing would be debited.
         """
         does = next(
             filter(

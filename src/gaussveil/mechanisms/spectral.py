@@ -61,6 +61,17 @@ def calibrate_ball(
         points: N, of N + 1 frequencies.
         sample_period: hours between readings.
         bands: how many bands, where band means are released.
+
+    Returns:
+        A number, for `l2_ball`; the certificate then says that it was measured.
+
+    Raises:
+        ParameterError: there are fewer than two series, or their spectra do not differ.
+
+    >>> import numpy as np, gaussveil
+    >>> days = np.random.default_rng(0).normal(size=(5, 288))
+    >>> bool(gaussveil.calibrate_ball(days, points=8) > 0.0)
+    True
     """
     widths = band_widths(points, bands)
     spectra = [
@@ -157,7 +168,14 @@ class PrivateSpectrum(Mechanism):
         return band_widths(self.points, self.bands)
 
     def plan(self) -> GaussianPlan:
-        """The noise on the N+1 frequencies, or on the bands, and what it leaves beside the ball, without data."""
+        """The noise on the N+1 frequencies, or on the bands, and what it leaves beside the ball, without data.
+
+        Returns:
+            A `GaussianPlan`, whose `comparison` tells whether the centre of the ball would do as well.
+
+        Raises:
+            ParameterError: a parameter is out of range.
+        """
         size = len(self._widths)
         shape = None
         if self.correlation != 0:
@@ -188,7 +206,11 @@ class PrivateSpectrum(Mechanism):
         )
 
     def kept(self) -> float:
-        """k: how much of what is released is the series's own; the rest is the prior's."""
+        """k: how much of what is released is the series's own; the rest is the prior's.
+
+        Returns:
+            A share; 1 without a prior.
+        """
         if self.prior is None:
             return 1.0
         return 1 / (1 + (self._noise_length(self.plan()) / float(self.l2_ball)) ** 2)
@@ -198,6 +220,9 @@ class PrivateSpectrum(Mechanism):
 
         Args:
             series: readings at equal steps.
+
+        Returns:
+            A number for each frequency from 0 to Nyquist, or for each band.
         """
         return in_bands(
             welch_psd(
@@ -211,6 +236,12 @@ class PrivateSpectrum(Mechanism):
 
         Args:
             noisy: the density with its noise.
+
+        Returns:
+            A number, at least 0, for each frequency from 0 to Nyquist.
+
+        Raises:
+            ParameterError: the prior has another length.
         """
         widths = self._widths
         found = np.asarray(noisy, dtype=np.float64)
@@ -232,6 +263,13 @@ class PrivateSpectrum(Mechanism):
 
         The density is an array or, for a pandas or polars series, a series. Of a Source the one column is taken that
         stands beside the public columns `order`, sorted by these.
+
+        Returns:
+            The density and its certificate.
+
+        Raises:
+            ParameterError: the series is no vector of numbers, or a parameter is out of range.
+            BudgetExceededError: the account cannot pay.
         """
         read = series
         series = ordered_vector("series", series, order)

@@ -45,7 +45,14 @@ class TrajectoryRelease(Mechanism):
     calibration: str = "exact"
 
     def plan(self, samples: Shape) -> GaussianPlan:
-        """The noise for a trajectory of so many samples; its standard deviation does not depend on their number."""
+        """The noise for a trajectory of so many samples; its standard deviation does not depend on their number.
+
+        Returns:
+            A `GaussianPlan` for so many readings.
+
+        Raises:
+            ParameterError: a parameter is out of range.
+        """
         return self._noise().plan(samples)
 
     def release(self, trajectory: Any, *, order: Sequence[str] = ()) -> Release[Any]:
@@ -55,6 +62,14 @@ class TrajectoryRelease(Mechanism):
 
         Args:
             trajectory: positions at equal steps, or a `Source` of them.
+
+        Returns:
+            The noisy trajectory and its certificate.
+
+        Raises:
+            ParameterError: a parameter is out of range.
+            ShapeError: the trajectory is no vector.
+            BudgetExceededError: the account cannot pay.
         """
         trajectory = ordered_vector("trajectory", trajectory, order)
         shape = real_array("trajectory", trajectory).shape

@@ -16,7 +16,6 @@ from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
 from gaussveil import checks
-from gaussveil.accounting.canonical import fields, parse_json
 from gaussveil.accounting.certificates.certificate import Certificate
 from gaussveil.errors import FormatError, InputError, ParameterError, ShapeError
 from gaussveil.files import write_whole
@@ -24,25 +23,16 @@ from gaussveil.postprocessing.clipped_moments import (
     gaussian_divergence,
     weights_divergence,
 )
+from gaussveil.postprocessing.mixture_file import (
+    FORMAT,
+    VERSION,
+    stated_model,
+    text_of,
+)
 from gaussveil.typing import Floats
 
 Parameters = tuple[Floats, Floats, Floats]
 """Weights, means, covariances."""
-
-FORMAT = "gaussveil mixture"
-VERSION = 2  # the first had neither label nor log
-LARGEST_FILE = 2**28  # characters; ten classes in a thousand columns take a fifth of it
-_FIELDS = (
-    "format",
-    "version",
-    "columns",
-    "classes",
-    "weights",
-    "means",
-    "covariances",
-    "certificate",
-)
-_NEWER = ("label", "log")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +48,17 @@ class MixtureModel:
         certificate: of the release that it came from.
         label: name of the column of classes.
         log: smallest value of a column where the Gaussians are those of logarithms.
+
+    Raises:
+        ParameterError: weights, labels or names are none of a model, or a covariance is not positive definite.
+        ShapeError: weights, means and covariances do not fit together.
+
+    >>> import numpy as np
+    >>> from gaussveil import MixtureModel
+    >>> means = np.array([[0.0], [4.0]])
+    >>> model = MixtureModel(np.array([0.5, 0.5]), means, np.ones((2, 1, 1)), ("day", "night"), ("kw",))
+    >>> model.probabilities([[2.0]]).round(6).tolist()
+    [[0.5, 0.5]]
     """
 
     weights: Floats
@@ -106,6 +107,12 @@ class MixtureModel:
         """Log density of every row together with each class: n x K; where values are missing, of the known ones.
 
         Of the logarithms of a row, where the model is one of logarithms.
+
+        Returns:
+            A row for each row, a column for each class.
+
+        Raises:
+            ShapeError: the rows have not as many columns as the model.
         """
         rows = np.asarray(values, dtype=np.float64)
         if self.log is not None:
@@ -144,6 +151,9 @@ class MixtureModel:
 
         Args:
             values: rows of numbers.
+
+        Returns:
+            A number for each row, in nats.
         """
         return np.asarray(logsumexp(self.log_joint(values), axis=1))
 
@@ -152,6 +162,9 @@ class MixtureModel:
 
         Args:
             values: rows of numbers.
+
+        Returns:
+            A row for each row, a column for each class.
         """
         joint = self.log_joint(values)
         with np.errstate(under="ignore"):
@@ -165,6 +178,12 @@ class MixtureModel:
         Args:
             count: how many rows.
             seed: of the draws.
+
+        Returns:
+            The rows, and places in `classes`.
+
+        Raises:
+            ParameterError: count is not a whole number from 1 on.
         """
         size = checks.whole("count", count)
         generator = np.random.default_rng(seed)
@@ -177,7 +196,11 @@ class MixtureModel:
         return rows if self.log is None else np.exp(rows), index.astype(np.int64)
 
     def joint_divergence(self, other: MixtureModel) -> float:
-        """KL(self || other) of (row, class) in closed form: the papers' figure of merit."""
+        """KL(self || other) of (row, class) in closed form: the papers' figure of merit.
+
+        Returns:
+            Nats a row.
+        """
         parts = gaussian_divergence(
             self.means, self.covariances, other.means, other.covariances
         )
@@ -194,6 +217,9 @@ class MixtureModel:
             other: the model to compare with.
             draws: rows that are drawn.
             seed: of the draws.
+
+        Returns:
+            The estimate and its standard error, in nats.
         """
         rows, _ = self.sample(draws, seed)
         ratios = self.log_density(rows) - other.log_density(rows)
@@ -209,6 +235,9 @@ class MixtureModel:
             values: rows of numbers.
             codes: the class of each row, as a place in `classes`.
             classes: their labels.
+
+        Returns:
+            A model without a certificate, whose columns are x0, x1, ...
         """
         groups = [values[codes == k] for k in range(len(classes))]
         weights = np.array([len(group) for group in groups]) / max(len(values), 1)
@@ -225,7 +254,11 @@ class MixtureModel:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Plain JSON values; floats survive exactly."""
+        """Plain JSON values; floats survive exactly.
+
+        Returns:
+            What the file holds; the certificate is None where there is none.
+        """
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -245,7 +278,11 @@ class MixtureModel:
         }
 
     def released_document(self) -> dict[str, object]:
-        """All that the model file holds beside the certificate, which carries the digest of it."""
+        """All that the model file holds beside the certificate, which carries the digest of it.
+
+        Returns:
+            The same without the certificate.
+        """
         return {
             name: value
             for name, value in self.to_dict().items()
@@ -253,7 +290,11 @@ class MixtureModel:
         }
 
     def to_json(self) -> str:
-        """The model file's text."""
+        """The model file's text.
+
+        Returns:
+            A text that ends with a line break.
+        """
         return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
 
     @classmethod
@@ -262,43 +303,16 @@ class MixtureModel:
 
         Args:
             body: the text of a model file.
+
+        Returns:
+            The model, with its certificate where it has one.
+
+        Raises:
+            FormatError: the text is no mixture model, of another version, or too large.
         """
-        what = "a mixture model"
-        if len(body) > LARGEST_FILE:
-            raise FormatError(
-                f"{what} must be a file of at most {LARGEST_FILE >> 20} MiB"
-            )
-        stated = _stated_fields(body, what)
-        classes = stated["classes"]
-        columns = stated["columns"]
-        note = stated["certificate"]
-        if not _are_names(classes, str | int | float):
-            raise FormatError(f"{what} needs 'classes' as a list of text or numbers")
-        if not _are_names(columns, str):
-            raise FormatError(f"{what} needs 'columns' as a list of text")
-        label = stated.get("label", "class")
-        log = stated.get("log")
-        is_number = isinstance(log, int | float | None) and not isinstance(log, bool)
-        if not isinstance(label, str) or not is_number:
-            raise FormatError(
-                f"{what} needs 'label' as text and 'log' as a number or null"
-            )
+        arguments = stated_model(body)
         try:
-            weights, means, covariances = (
-                _numbers(stated[name], name)
-                for name in ("weights", "means", "covariances")
-            )
-            certificate = None if note is None else Certificate.from_dict(note)
-            return cls(
-                weights,
-                means,
-                covariances,
-                tuple(classes),
-                tuple(columns),
-                certificate,
-                label,
-                log,
-            )
+            return cls(**arguments)
         except InputError as error:
             raise FormatError(
                 f"the mixture model could not be read: {error}"
@@ -309,6 +323,9 @@ class MixtureModel:
 
         Args:
             path: the file to write.
+
+        Returns:
+            Where it was written.
         """
         return write_whole(path, self.to_json())
 
@@ -318,14 +335,14 @@ class MixtureModel:
 
         Args:
             path: the model's file.
+
+        Returns:
+            The model, with its certificate where it has one.
+
+        Raises:
+            FormatError: the file cannot be read, or holds no mixture model.
         """
-        try:
-            with Path(path).open(encoding="utf-8") as stream:
-                return cls.from_json(stream.read(LARGEST_FILE + 1))
-        except (OSError, UnicodeDecodeError) as error:
-            raise FormatError(
-                f"the mixture model {path} cannot be read: {error}"
-            ) from error
+        return cls.from_json(text_of(path))
 
 
 def _positive_definite(matrices: Floats) -> bool:
@@ -336,43 +353,6 @@ def _positive_definite(matrices: Floats) -> bool:
         return False
 
 
-def _numbers(value: object, name: str) -> Floats:
-    """Nested lists of numbers, all of them numbers, as an array."""
-    try:
-        found = np.array(value)
-    except ValueError:
-        found = np.array(None)  # lists of different lengths
-    if not isinstance(value, list) or found.dtype.kind not in "iuf":
-        raise FormatError(
-            f"a mixture model needs {name!r} as nested lists of numbers of one length"
-        )
-    return found.astype(np.float64)
-
-
 def _are_distinct(names: Sequence[object]) -> bool:
     """Whether there is at least one, and none twice."""
     return 0 < len(names) == len(set(names))
-
-
-def _are_names(names: object, kind: Any) -> bool:
-    if not isinstance(names, list):
-        return False
-    return all(isinstance(name, kind) for name in names)
-
-
-def _stated_fields(body: str, what: str) -> dict[str, Any]:
-    """The fields of a model's file, all of which its version knows."""
-    stated = fields(parse_json(body, what), what, ("format", "version"))
-    version = stated["version"]
-    if stated["format"] != FORMAT:
-        raise FormatError(f"the file is not a {FORMAT!r} file")
-    if type(version) is not int or not 1 <= version <= VERSION:
-        raise FormatError(
-            f"a mixture model of version {VERSION} or earlier is needed. Got {version!r}."
-        )
-    known = _FIELDS if version == 1 else (*_FIELDS, *_NEWER)
-    stated = fields(stated, what, known)
-    for name in stated:
-        if name not in known:
-            raise FormatError(f"{what} has a field that nobody reads: {name!r}")
-    return dict(stated)

@@ -57,6 +57,9 @@ class CurveFacts(Shown):
         Args:
             epsilon: privacy level.
             count: how often the curve is used.
+
+        Returns:
+            A number that delta surely is not below; 0 where nothing is known.
         """
         return 0.0
 
@@ -70,6 +73,9 @@ class CurveFacts(Shown):
 
         Args:
             epsilon: privacy level.
+
+        Returns:
+            A number that delta surely is not above, or infinity.
         """
         return math.inf
 
@@ -113,6 +119,9 @@ class CurveFacts(Shown):
 
         Args:
             work: evaluations of the losses' terms that a grid may cost.
+
+        Returns:
+            A number of epsilons, or infinity.
         """
         return math.inf
 
@@ -122,11 +131,22 @@ class CurveFacts(Shown):
         return 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        """What is stored of it, as plain JSON values; a curve that is never stored has none."""
+        """What is stored of it, as plain JSON values; a curve that is never stored has none.
+
+        Returns:
+            Names and numbers, from which a charge is read back.
+
+        Raises:
+            NotImplementedError: nothing is stored of such a curve.
+        """
         raise NotImplementedError(f"a {type(self).__name__} is not stored")
 
     def fold_key(self) -> object:
-        """What equal curves have in common, as JSON values, so that compositions fold them."""
+        """What equal curves have in common, as JSON values, so that compositions fold them.
+
+        Returns:
+            A value that is equal for equal curves.
+        """
         return f"#{id(self)}"
 
     @property

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gaussveil.spectrum.constants import ROUNDED_UP, SMALLEST_DELTA
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR, SKETCH_NODES, mean_shift_delta
-from gaussveil.spectrum.enclosures.exact import ExactSource
+from gaussveil.spectrum.enclosures.exact import ExactSource, ExactTerms
 from gaussveil.spectrum.enclosures.interval import Enclosure
 from gaussveil.spectrum.enclosures.upper_end import upper_end
 from gaussveil.spectrum.factors import Factors
@@ -64,6 +64,25 @@ class GaussianFacts(PrivacyCurve):
     def symmetric(self) -> bool:
         """Whether exchanging X and Y changes nothing."""
         return self.is_mean_shift
+
+    @property
+    def exact_mean_gap(self) -> tuple[float, ...] | None:
+        """Mean gaps of which the terms hold rounded squares; () where the terms are exact, None for anything else."""
+        origins = [
+            source.origin
+            for source in self.sources
+            if (source.count, source.swapped) == (1, False)
+        ]
+        if (
+            len(self.sources) != 1
+            or not origins
+            or not isinstance(origins[0], ExactTerms)
+        ):
+            return None
+        gap = origins[0].mean_gap
+        if gap is None:
+            return ()
+        return tuple(np.asarray(gap, dtype=np.float64).ravel().tolist())
 
     @property
     def _has_closed_form(self) -> bool:
@@ -225,3 +244,10 @@ class GaussianFacts(PrivacyCurve):
             self.variance_gap, self.multiplicity, energy
         )
         return stored
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready reduced form; floats survive the round trip exactly."""
+        return {
+            name: np.asarray(getattr(self, name)).tolist()
+            for name in ("variance_gap", "multiplicity", "energy")
+        }

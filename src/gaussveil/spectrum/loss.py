@@ -56,6 +56,11 @@ class PrivacyLoss(GaussianFacts):
     in floats. Proven are `epsilon`, `dp_epsilon`, `enclose`, and `dominating`, which is what accounts keep.
 
     Its `terms` are gaps, ratios and shifts of its directions; its `sources`, what they came from, serve proven ends.
+
+    >>> import gaussveil
+    >>> loss = gaussveil.GaussianPair.mean_shift([0.5, 1.0])
+    >>> loss.delta(1.0).round(6).tolist()
+    [0.00683, 0.126937]
     """
 
     def __init__(self, terms: Terms, sources: Sequence[ExactSource]) -> None:
@@ -97,25 +102,6 @@ class PrivacyLoss(GaussianFacts):
     def energy(self) -> Array:
         """Sum of squared mean gaps of each term."""
         return self._terms.energy
-
-    @property
-    def exact_mean_gap(self) -> tuple[float, ...] | None:
-        """Mean gaps of which the terms hold rounded squares; () where the terms are exact, None for anything else."""
-        origins = [
-            source.origin
-            for source in self._sources
-            if (source.count, source.swapped) == (1, False)
-        ]
-        if (
-            len(self._sources) != 1
-            or not origins
-            or not isinstance(origins[0], ExactTerms)
-        ):
-            return None
-        gap = origins[0].mean_gap
-        if gap is None:
-            return ()
-        return tuple(np.asarray(gap, dtype=np.float64).ravel().tolist())
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -184,6 +170,13 @@ class PrivacyLoss(GaussianFacts):
         """Pr_X[L > epsilon] for any real epsilon (one-sided probabilistic DP).
 
         Not a bound for mechanisms the pair only dominates.
+
+        Returns:
+            The probability, in the shape of epsilon.
+
+        Raises:
+            NotFiniteError: an epsilon is NaN or infinite.
+            ShapeError: epsilons and the batch do not broadcast.
         """
         return self._tail(epsilon, rules.TAIL_X, rules.TAIL_X_COMPLEMENT)
 
@@ -212,6 +205,13 @@ class PrivacyLoss(GaussianFacts):
         """At least K(s) of these terms, rounding counted, for an order s > 0: what filters and bounds may add up.
 
         Of matrices ask `dominating()` for terms first.
+
+        Returns:
+            The upper end, in the shape of order.
+
+        Raises:
+            ParameterError: an order is not above 0.
+            ShapeError: orders and the batch do not broadcast.
         """
         orders = float_array("order", order, self._terms.variance_gap)
         require_finite("order", orders)
@@ -312,16 +312,13 @@ class PrivacyLoss(GaussianFacts):
             folded, [source.repeated(int(count)) for source in self._sources]
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready reduced form; floats survive the round trip exactly."""
-        return {
-            name: np.asarray(getattr(self, name)).tolist()
-            for name in ("variance_gap", "multiplicity", "energy")
-        }
-
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> PrivacyLoss:
-        """The loss of a record that `to_dict` wrote."""
+        """The loss of a record that `to_dict` wrote.
+
+        Returns:
+            A loss whose terms are these, to the last bit.
+        """
         return cls.from_terms(*stored_columns(record))
 
     @cached_property

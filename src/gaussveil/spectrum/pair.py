@@ -81,6 +81,14 @@ class GaussianPair(PrivacyLoss):
         Args:
             variance_gap: 1 less the variance of each direction of X.
             mean_gap: mean of each direction of X.
+
+        Returns:
+            The loss of the pair, a batch of losses where there are leading axes.
+
+        Raises:
+            ParameterError: a variance gap is 1 or more.
+            NotFiniteError: a number is NaN or infinite.
+            ShapeError: both do not broadcast, or there is no direction.
         """
         gap = float_array("variance_gap", variance_gap)
         mean = float_array("mean_gap", mean_gap, like=gap)
@@ -116,7 +124,11 @@ class GaussianPair(PrivacyLoss):
 
     @classmethod
     def mean_shift(cls, shift: Any) -> PrivacyLoss:
-        """N(shift, 1) against N(0, 1): a Gaussian mechanism of sensitivity `shift` noise standard deviations."""
+        """N(shift, 1) against N(0, 1): a Gaussian mechanism of sensitivity `shift` noise standard deviations.
+
+        Returns:
+            The loss, a batch of losses for an array of shifts.
+        """
         mean = float_array("shift", shift)
         return cls.from_reduced(
             array_namespace(mean).zeros_like(mean)[..., None], mean[..., None]

@@ -180,6 +180,13 @@ def hour_of(column: str, *, time_zone: str | None = None) -> Key:
     Args:
         column: name of the column of times.
         time_zone: clock that hours are read on.
+
+    Returns:
+        A key for `TableRelease(by=...)`: a group for each hour.
+
+    >>> import gaussveil
+    >>> len(gaussveil.hour_of("time").values)
+    24
     """
     _, two, clock = column.partition("+")
     if two:
@@ -193,6 +200,13 @@ def weekday_of(column: str, *, time_zone: str | None = None) -> Key:
     Args:
         column: name of the column of times.
         time_zone: clock that days are read on.
+
+    Returns:
+        A key for `TableRelease(by=...)`: a group for each day of the week.
+
+    >>> import gaussveil
+    >>> list(gaussveil.weekday_of("time").values)
+    [0, 1, 2, 3, 4, 5, 6]
     """
     return ClockPart(_day(column), time_zone, "weekday")
 
@@ -203,6 +217,13 @@ def month_of(column: str, *, time_zone: str | None = None) -> Key:
     Args:
         column: name of the column of times.
         time_zone: clock that months are read on.
+
+    Returns:
+        A key for `TableRelease(by=...)`: a group for each month.
+
+    >>> import gaussveil
+    >>> list(gaussveil.month_of("time").values) == list(range(1, 13))
+    True
     """
     return ClockPart(_day(column), time_zone, "month")
 
@@ -220,6 +241,16 @@ def date_of(
         column: name of the column of times.
         first, last: public days, as dates or text.
         time_zone: clock that days are read on.
+
+    Returns:
+        A key for `TableRelease(by=...)`: a group for each day.
+
+    Raises:
+        ParameterError: a day is none, or the last is before the first.
+
+    >>> import gaussveil
+    >>> len(gaussveil.date_of("time", "2026-01-01", "2026-01-31").values)
+    31
     """
     try:
         ends = [datetime.date.fromisoformat(str(day)[:10]) for day in (first, last)]
@@ -240,6 +271,13 @@ def bin_of(column: str, edges: Iterable[float]) -> Key:
     Args:
         column: name of the column.
         edges: public numbers that rise.
+
+    Returns:
+        A key for `TableRelease(by=...)`: a group for each range, which holds its lower edge.
+
+    >>> import gaussveil
+    >>> len(gaussveil.bin_of("age", [0, 18, 65, 120]).values)
+    3
     """
     return Bins(column, tuple(float(edge) for edge in edges))
 
@@ -253,6 +291,16 @@ def value_of(column: str, values: Iterable[Any], *, other: bool = False) -> Key:
         column: name of the column.
         values: the public list.
         other: whether all others make a group.
+
+    Returns:
+        A key for `TableRelease(by=...)`: a group for each value.
+
+    Raises:
+        ParameterError: the list is empty, holds a value twice, or one that cannot be compared.
+
+    >>> import gaussveil
+    >>> list(gaussveil.value_of("ward", ["north", "south"], other=True).values)
+    ['north', 'south', 'other']
     """
     return Listed(column, tuple(values), other)
 
@@ -263,6 +311,13 @@ def discover(column: str, *, per_unit: int = 1) -> Discovered:
     Args:
         column: name of the column.
         per_unit: how many values a unit may bring.
+
+    Returns:
+        A key for `TableRelease(by=...)`, whose groups are found in the data within the budget.
+
+    >>> import gaussveil
+    >>> gaussveil.discover("ward", per_unit=2).per_unit
+    2
     """
     return Discovered(column, per_unit)
 

@@ -119,6 +119,18 @@ def smooth(
 
     Args:
         stream: the released readings.
+
+    Returns:
+        The estimate, a number for each sample of the stream.
+
+    Raises:
+        ParameterError: a sum lies outside of the stream, or its deviation is out of range.
+        ShapeError: a spectrum, or the stream, is no vector.
+        NotFiniteError: a number is NaN or infinite.
+
+    >>> import numpy as np, gaussveil
+    >>> gaussveil.smooth(np.array([1.0, 3.0, 1.0, 3.0]), 1.0, 1.0).tolist()
+    [1.5, 2.5, 1.5, 2.5]
     """
     values = np.asarray(stream, dtype=np.float64)
     if values.ndim != 1 or values.size < 2:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gaussveil import checks
-from gaussveil.accounting import proofs
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.canonical import (
     FrozenRecord,
@@ -31,21 +30,18 @@ from gaussveil.accounting.certificates.record import (
     signature_of,
     stated_fields,
 )
+from gaussveil.accounting.certificates.stated import StatedCertificate
 from gaussveil.accounting.certificates.values import ValuesDigest, digest_of
 from gaussveil.accounting.charge import Charge
-from gaussveil.accounting.directed import sampler_delta
 from gaussveil.errors import FormatError, ParameterError
-from gaussveil.files import printable, write_whole
-from gaussveil.shown import Shown
+from gaussveil.files import write_whole
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-NOT_RECORDED = "not recorded"
-
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Certificate(Shown):
+class Certificate(StatedCertificate):
     """A release and its guarantee: frozen, versioned, recomputable with `verify`.
 
     Args:
@@ -56,85 +52,35 @@ class Certificate(Shown):
         charge, account, ledger: the curve that was paid, who paid, which ledger recorded it and where.
         dataset, gaussveil_version: the data that the account protects, and what made the certificate.
         signature, values: an Ed25519 signature, if it is signed, and the digest of the released numbers.
+
+    >>> import gaussveil
+    >>> mechanism = gaussveil.GaussianRelease(epsilon=1.0, delta=1e-6, l2_sensitivity=1.0)
+    >>> certificate = mechanism.release([10.0, 20.0]).certificate
+    >>> gaussveil.Certificate.from_json(certificate.to_json()) == certificate
+    True
     """
-
-    release_id: str
-    released: str
-    released_at: str
-    mechanism: str
-    adjacency: Adjacency
-    guarantee: Guarantee
-    composition: str
-    epsilon: float
-    delta: float
-    delta_upper: float
-    assumptions: tuple[str, ...]
-    parameters: Mapping[str, object]
-    charge: Charge
-    account: str = NOT_RECORDED
-    dataset: str = ""
-    gaussveil_version: str = ""
-    ledger: Mapping[str, object] | None = None
-    signature: Mapping[str, str] | None = None
-    values: ValuesDigest | None = None
-    """The digest of the released numbers, where they are a table; None also on certificates of versions 1 and 2."""
-
-    def _claim(self) -> tuple[float, float]:
-        return self.epsilon, self.delta
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            "released": self.released,
-            "promise": f"({self.epsilon:g}, {self.delta:g}) for {self.adjacency.protected}, {self.guarantee}",
-            "account": self.account,
-        }
 
     @classmethod
     def complete(
         cls, draft: CertificateDraft, charge: Charge, **known: Any
     ) -> Certificate:
-        """Fill a draft with its charge and what only the transaction has `known`: id, time, rule, ends of delta."""
+        """Fill a draft with its charge and what only the transaction has `known`: id, time, rule, ends of delta.
+
+        Returns:
+            The certificate of the release, not signed and without a digest of numbers.
+        """
         return cls(
             **{name: getattr(draft, name) for name in draft.__dataclass_fields__},
             charge=charge,
             **known,
         )
 
-    @property
-    def version(self) -> int:
-        """The lowest format version that holds what it says."""
-        if self.values is not None:
-            return 3
-        if self.ledger is not None or self.charge.draw_identities:
-            return 2
-        return 1
-
-    @property
-    def proven(self) -> bool:
-        """Whether the upper end of delta is proven, every rounding counted, and not computed in doubles alone."""
-        return proofs.is_proven(
-            self.charge,
-            self.epsilon,
-            self.delta_upper,
-            symmetric=self.adjacency.symmetric,
-        )
-
-    @property
-    def orientation(self) -> str:
-        """Which neighbour X and Y stand for in the dominating pairs."""
-        if self.adjacency.symmetric:
-            return "X and Y: the two neighbours, in either order"
-        if self.adjacency.edge_count is not None:
-            return "X: the first label of each ordered edge, Y: the second"
-        return f"X: with the {self.adjacency.unit}, Y: without it"
-
-    @property
-    def sampler_charge(self) -> float:
-        """(1 + e^epsilon) eta, part of `delta_upper`."""
-        return sampler_delta(self.epsilon, self.charge.sampler_error)
-
     def body(self) -> dict[str, object]:
-        """Everything that a signature covers, as plain JSON values."""
+        """Everything that a signature covers, as plain JSON values.
+
+        Returns:
+            Mappings, lists, texts and numbers, in the order in which files have them.
+        """
         body: dict[str, object] = {
             "format": FORMAT,
             "version": self.version,
@@ -172,31 +118,57 @@ class Certificate(Shown):
         return body
 
     def to_dict(self) -> dict[str, object]:
-        """Give the body and the signature."""
+        """Give the body and the signature.
+
+        Returns:
+            What `from_dict` reads; "signature" is None where nobody signed.
+        """
         return {
             **self.body(),
             "signature": dict(self.signature) if self.signature else None,
         }
 
     def to_json(self) -> str:
-        """Give readable JSON; floats survive exactly."""
+        """Give readable JSON; floats survive exactly.
+
+        Returns:
+            A text that ends with a line break, as `write` writes it.
+        """
         return (
             json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
             + "\n"
         )
 
     def write(self, path: str | os.PathLike[str]) -> Path:
-        """Write the JSON file `path`."""
+        """Write the JSON file `path`.
+
+        Returns:
+            Where it was written; the file is complete or was left as it was.
+        """
         return write_whole(path, self.to_json())
 
     @classmethod
     def from_json(cls, body: str) -> Certificate:
-        """Inverse of `to_json`; refuses a body that a newer version wrote."""
+        """Inverse of `to_json`; refuses a body that a newer version wrote.
+
+        Returns:
+            The certificate, equal to the one that was written.
+
+        Raises:
+            FormatError: the text is no certificate, or of a newer version.
+        """
         return cls.from_dict(parse_json(body, "a certificate"))
 
     @classmethod
     def from_dict(cls, record: object) -> Certificate:
-        """Inverse of `to_dict`; the record may be anybody's."""
+        """Inverse of `to_dict`; the record may be anybody's.
+
+        Returns:
+            The certificate, whose own form is again this record.
+
+        Raises:
+            FormatError: fields are missing, of another kind, or contradict each other.
+        """
         stated = stated_fields(record)
         made = cls._of_fields(stated)
         require_shares(made.epsilon, made.delta, made.delta_upper)
@@ -246,7 +218,11 @@ class Certificate(Shown):
             raise FormatError(f"not a certificate of this version: {error}") from error
 
     def own(self) -> dict[str, object]:
-        """What tells this release from another of the same kind and promise."""
+        """What tells this release from another of the same kind and promise.
+
+        Returns:
+            What `another` takes: id, time, account, identities of draws, place in the ledger and signature.
+        """
         return {
             "id": self.release_id,
             "at": self.released_at,
@@ -257,7 +233,14 @@ class Certificate(Shown):
         }
 
     def another(self, own: object) -> Certificate:
-        """The certificate of a release of the same kind and promise, by what `own` told of it."""
+        """The certificate of a release of the same kind and promise, by what `own` told of it.
+
+        Returns:
+            A certificate that differs from this one in these fields alone.
+
+        Raises:
+            FormatError: `own` does not hold exactly these fields.
+        """
         what = "what a certificate has of its own"
         names = ("id", "at", "account", "drawn", "ledger", "signature")
         stated = fields(within_limits(own, what), what, names)
@@ -280,7 +263,14 @@ class Certificate(Shown):
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Certificate:
-        """Read a certificate from the file `path`."""
+        """Read a certificate from the file `path`.
+
+        Returns:
+            The certificate that the file holds.
+
+        Raises:
+            FormatError: the file cannot be read, or holds no certificate.
+        """
         try:
             return cls.from_json(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
@@ -289,7 +279,11 @@ class Certificate(Shown):
             ) from error
 
     def of_values(self, values: ValuesDigest | None) -> Certificate:
-        """The same certificate with the digest of the `values` it is about; a signature covers what it was made for."""
+        """The same certificate with the digest of the `values` it is about; a signature covers what it was made for.
+
+        Returns:
+            A certificate without a signature; this one itself where there is no digest.
+        """
         if values is None:
             return self
         return replace(self, values=values, signature=None)
@@ -322,7 +316,11 @@ class Certificate(Shown):
         return self.of_values(values)
 
     def signed(self, key: Ed25519PrivateKey) -> Certificate:
-        """Give the same certificate with an Ed25519 signature by a private `key`."""
+        """Give the same certificate with an Ed25519 signature by a private `key`.
+
+        Returns:
+            A copy whose signature covers everything in `body`.
+        """
         return replace(self, signature=keys.sign(self.body(), key))
 
     def __eq__(self, other: object) -> bool:
@@ -330,66 +328,3 @@ class Certificate(Shown):
 
     def __hash__(self) -> int:
         return hash((self.release_id, self.charge))
-
-    def describe(self) -> str:
-        """Say it in plain text."""
-        lines = [
-            f"Protected: {self.adjacency}",
-            f"Released: {self.released} ({self.mechanism}), {self.released_at}, id {self.release_id}",
-            f"Guarantee: {self.guarantee}",
-            f"  ({self.epsilon:.6g}, {self.delta:.6g})-differential privacy; "
-            f"delta recomputed, {proofs.words(proven=self.proven)}: {self.delta_upper:.6g}",
-            f"Rests on: {self.composition}",
-            f"Dominating: {self.charge.describe()}; {self.orientation}",
-            f"Sampler: total variation {self.charge.sampler_error:.3g}, "
-            f"charged (1 + e^epsilon) times: {self.sampler_charge:.3g}",
-            f"Account: {self.account}"
-            + (f", dataset {self.dataset}" if self.dataset else "")
-            + (
-                f", line {self.ledger['line']} of its ledger ({str(self.ledger['link'])[:12]})"
-                if self.ledger
-                else ""
-            ),
-        ]
-        shown = self.values
-        numbers = "no digest of them is here, so that a verdict is about the certificate alone"
-        if shown is not None:
-            numbers = (
-                f"{shown.rows} rows of {shown.columns}, digest {shown.sha256[:12]}"
-            )
-        lines.append(f"Numbers: {numbers}")
-        lines += [f"Assumes: {line}" for line in self.assumptions]
-        lines += [
-            f"Public: {str(name).replace('_', ' ')}: {_in_words(value)}"
-            for name, value in self.parameters.items()
-        ]
-        lines.append(
-            f"gaussveil {self.gaussveil_version}; "
-            + ("signed (Ed25519)" if self.signature else "not signed")
-        )
-        if self.guarantee.kind == "none":
-            lines[3] = (
-                f"  no privacy is promised; the design values were epsilon {self.epsilon:.6g}, delta {self.delta:.6g}"
-            )
-        return "\n".join(
-            map(printable, lines)
-        )  # what a stranger wrote must not look like a line of ours
-
-    __str__ = describe
-
-
-def _in_words(value: object) -> str:
-    """A parameter in a line, every digit as it is."""
-    if isinstance(value, Mapping):
-        parts = (f"{name} {_in_words(part)}" for name, part in value.items())
-        return ", ".join(parts) or "none"
-    if isinstance(value, list):
-        told = [
-            f"({_in_words(part)})" if isinstance(part, list) else _in_words(part)
-            for part in value
-        ]
-        between = "; " if any(isinstance(part, str) for part in value) else ", "
-        return between.join(told) or "none"
-    if value is None:
-        return "none"
-    return str(value)

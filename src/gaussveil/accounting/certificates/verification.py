@@ -106,6 +106,14 @@ def verify(
 
     Returns:
         A `Verification`: whether the certificate holds, what was recomputed, and what was not checked.
+
+    Raises:
+        ParameterError: the table is no array, list, frame or mapping of columns.
+
+    >>> import gaussveil
+    >>> release = gaussveil.GaussianRelease(epsilon=1.0, delta=1e-6, l2_sensitivity=1.0).release([10.0, 20.0])
+    >>> gaussveil.verify(release.certificate, table=release.value).ok
+    True
     """
     if table is None:
         return verify_files(certificate, public_key, {})

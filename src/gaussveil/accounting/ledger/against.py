@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gaussveil.accounting.certificates.certificate import NOT_RECORDED, Certificate
+from gaussveil.accounting.certificates.certificate import Certificate
+from gaussveil.accounting.certificates.stated import NOT_RECORDED
 from gaussveil.accounting.ledger.ledger import Ledger
 
 

@@ -107,6 +107,15 @@ class Debiting(Noted):
             adjacency: how neighbours differ.
             what: what is released, in words.
             guarantee: its kind.
+
+        Returns:
+            The entry in its present state: "debited", or "drawing" with `at_once`, or whatever came of it since.
+
+        Raises:
+            ParameterError: the guarantee, the id or the population's name is not one.
+            BudgetExceededError: the account cannot afford the charge; nothing was spent.
+            LedgerStateError: the id stands for another charge, or what is charged was paid for under another id.
+            AccountNotFoundError: there is no account of that name.
         """
         checks.one_of("guarantee", guarantee, GUARANTEES)
         charge.require_unchanged()
@@ -225,6 +234,11 @@ class Debiting(Noted):
             charge: what would be paid.
             adjacency: how neighbours differ.
             people: whose rows these are.
+
+        Raises:
+            BudgetExceededError: the account could not afford the charge.
+            LedgerStateError: the charge was drawn from what the account paid for already.
+            AccountNotFoundError: there is no account of that name.
         """
         charge.require_unchanged()
         prepared = self._prepared(name, charge, adjacency, people=people)
@@ -241,6 +255,9 @@ class Debiting(Noted):
 
         Args:
             identifier: the entry's id.
+
+        Raises:
+            LedgerStateError: the entry does not wait for its draw: somebody drew, or it was voided.
         """
         self._move(identifier, "debited", "drawing", "")
 
@@ -249,6 +266,9 @@ class Debiting(Noted):
 
         Args:
             identifier: the entry's id.
+
+        Raises:
+            LedgerStateError: there is no such entry, or its draw never began.
         """
         self._move(identifier, "drawing", "released", "")
 
@@ -258,6 +278,10 @@ class Debiting(Noted):
         Args:
             identifier: the entry's id.
             reason: why, for the log.
+
+        Raises:
+            ParameterError: no reason is given.
+            LedgerStateError: there is no such entry, or its draw began.
         """
         if not isinstance(reason, str) or not reason.strip():
             checks.refuse("reason", "text that says why the entry is voided", reason)

@@ -36,6 +36,14 @@ class Ledger(Debiting, Readable):
 
     Args:
         path: the ledger's file.
+
+    >>> import tempfile
+    >>> from gaussveil import Ledger
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = Ledger.create(f"{folder}/home.ledger")
+    ...     account = ledger.open_account("homes", epsilon=3.0, delta=1e-5)
+    ...     ledger.accounts(), ledger.entries("homes")
+    (['homes'], [])
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -49,6 +57,13 @@ class Ledger(Debiting, Readable):
 
         Args:
             path: the file to make; refused if it exists.
+
+        Returns:
+            The ledger, without accounts.
+
+        Raises:
+            ParameterError: there is a file of that name.
+            LedgerUnavailableError: the file cannot be made.
         """
         Database(path).create()
         return cls(path)
@@ -60,6 +75,9 @@ class Ledger(Debiting, Readable):
 
         Args:
             path: the ledger's file.
+
+        Returns:
+            A context manager that gives the ledger.
         """
         ledger = cls.__new__(cls)
         ledger._database = Database(path)
@@ -99,6 +117,12 @@ class Ledger(Debiting, Readable):
             epsilon, delta: its budget.
             dataset: name of the data that it protects.
             sampler_share: share of delta that is kept for samplers designed after their noise.
+
+        Returns:
+            Name and ledger, for the `account` of a mechanism.
+
+        Raises:
+            ParameterError: terms that no account can have (`check_terms`), or a name that is taken.
         """
         budget, folded = self.check_terms(
             name,
@@ -169,6 +193,12 @@ class Ledger(Debiting, Readable):
             order: of the Renyi filter.
             sampler_share: share of delta that is kept for samplers.
             people: whose budget it is.
+
+        Returns:
+            The budget, and the plan with equal charges counted.
+
+        Raises:
+            ParameterError: a number, name, rule or filter is out of range, or they do not fit each other.
         """
         budget = Budget(epsilon, delta, sampler_share)
         new_name(name, ())

@@ -61,6 +61,9 @@ class Noted:
         Args:
             identifier: the entry's id.
             value: the bytes of what is released.
+
+        Returns:
+            True or False; None without such an entry.
         """
         with self._database.reading() as connection:
             if records.find_entry(connection, identifier) is None:
@@ -74,6 +77,9 @@ class Noted:
 
         Args:
             identifier: an entry's id.
+
+        Returns:
+            That entry; None where the release was paid for once.
         """
         with self._database.reading() as connection:
             row = connection.execute(
@@ -92,6 +98,9 @@ class Noted:
         Args:
             identifier: the entry's id.
             state: the bytes that were written down.
+
+        Raises:
+            LedgerStateError: there is no such entry.
         """
         self._note(identifier, journal.SAVED, self._seal(state))
 
@@ -101,6 +110,9 @@ class Noted:
         Args:
             identifier: the entry's id.
             state: the bytes that it goes on from.
+
+        Raises:
+            LedgerStateError: the state is not the last that was saved, or was continued already.
         """
         with self._database.writing() as connection:
             entry = self._entry_to_note(connection, identifier)

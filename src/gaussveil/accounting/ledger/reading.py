@@ -34,7 +34,11 @@ class Readable(Told):
         return {"file": self.path.name, "accounts": accounts}
 
     def accounts(self) -> list[str]:
-        """Names of all accounts, in the order of opening."""
+        """Names of all accounts, in the order of opening.
+
+        Returns:
+            A list of names, empty in a new ledger.
+        """
         with self._database.reading() as connection:
             return records.account_names(connection)
 
@@ -43,6 +47,12 @@ class Readable(Told):
 
         Args:
             name: the account.
+
+        Returns:
+            Budget, relation, rule and filter, as they were opened or settled by the first entry.
+
+        Raises:
+            AccountNotFoundError: there is no account of that name.
         """
         with self._database.reading() as connection:
             return records.find_account(connection, name)[1]
@@ -52,12 +62,22 @@ class Readable(Told):
 
         Args:
             name: the account.
+
+        Returns:
+            A slot for each kind of charge, with how many are planned and used.
+
+        Raises:
+            AccountNotFoundError: there is no account of that name.
         """
         with self._database.reading() as connection:
             return records.slots(connection, records.find_account(connection, name)[0])
 
     def draw_key(self) -> bytes:
-        """The secret key of this ledger's draw identities."""
+        """The secret key of this ledger's draw identities.
+
+        Returns:
+            Bytes that must stay with the ledger: who has them could tell values from draw identities.
+        """
         with self._database.reading() as connection:
             return records.draw_key(connection)
 
@@ -66,6 +86,13 @@ class Readable(Told):
 
         Args:
             name: the account.
+
+        Returns:
+            A `Statement`: what the account spent, how full its rule is, and what other accounts of the same people
+            spent.
+
+        Raises:
+            AccountNotFoundError: there is no account of that name.
         """
         with self._database.reading() as connection:
             number, terms = records.find_account(connection, name)
@@ -112,6 +139,9 @@ class Readable(Told):
 
         Args:
             identifier: the entry's id, that of its release.
+
+        Returns:
+            The entry with its charge and state, or None.
         """
         with self._database.reading() as connection:
             return records.find_entry(connection, identifier)
@@ -121,6 +151,12 @@ class Readable(Told):
 
         Args:
             name: the account.
+
+        Returns:
+            Entries of every state, voided ones too.
+
+        Raises:
+            AccountNotFoundError: there is no account of that name.
         """
         with self._database.reading() as connection:
             return records.list_entries(
@@ -132,6 +168,12 @@ class Readable(Told):
 
         Args:
             name: the account; all by default.
+
+        Returns:
+            Events in the order in which they were written.
+
+        Raises:
+            AccountNotFoundError: there is no account of that name.
         """
         with self._database.reading() as connection:
             if name is not None:
@@ -143,17 +185,28 @@ class Readable(Told):
 
         Args:
             number: of the line.
+
+        Returns:
+            The link in hexadecimal digits, as certificates quote it; or None.
         """
         with self._database.reading() as connection:
             return journal.link(connection, number)
 
     def lost(self) -> tuple[str, ...]:
-        """What was recorded and is not in the file, as its witness knows: an older copy was put in its place."""
+        """What was recorded and is not in the file, as its witness knows: an older copy was put in its place.
+
+        Returns:
+            A sentence for each gap; empty where nothing is known to be missing.
+        """
         with self._database.reading() as connection:
             return tuple(gap.describe() for gap in self._database.lost(connection))
 
     def check(self) -> None:
-        """Raise `LedgerCorruptError` unless file, log and entries are intact and agree with each other."""
+        """Raise `LedgerCorruptError` unless file, log and entries are intact and agree with each other.
+
+        Raises:
+            LedgerCorruptError: file, log or entries are damaged, or contradict each other.
+        """
         with self._database.reading() as connection:
             check_integrity(connection, self.path.name)
 

@@ -106,6 +106,9 @@ class Continued(Told, Mechanism):
 
         Args:
             path: the file to write.
+
+        Returns:
+            Where it was written.
         """
         if self._waiting is not None:
             self._waiting.claim()
@@ -134,6 +137,13 @@ class Continued(Told, Mechanism):
         Args:
             path: the file that `save` wrote.
             generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
+
+        Returns:
+            The stream as it was saved; its first reading claims the state.
+
+        Raises:
+            FormatError: the file cannot be read, holds no such stream, or was changed.
+            AssumptionError: the file is a copy, and no account can tell whether the other was continued.
         """
         what = f"the {cls.kept_as} {path}"
         try:

@@ -13,11 +13,9 @@ promised differences d: the whole stream, of any length up to the stated limit, 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,15 +24,11 @@ from gaussveil.accounting import Account, Certificate, Release
 from gaussveil.containers import library_of, like, readings_array
 from gaussveil.errors import (
     AssumptionError,
-    FormatError,
     ParameterError,
 )
-from gaussveil.mechanisms.meter_stream.continued import WARNING, Continued
 from gaussveil.mechanisms.meter_stream.design import (
     HOURS_PER_YEAR,
     YEARS,
-    StreamDesign,
-    check_hides,
     design_stream,
     for_purpose,
 )
@@ -46,16 +40,7 @@ from gaussveil.mechanisms.meter_stream.history import (
     shift_of,
 )
 from gaussveil.mechanisms.meter_stream.record import (
-    check_paid,
-    design_from_dict,
-    design_to_dict,
-    learnt_and_paid,
     stream_plan,
-)
-from gaussveil.mechanisms.meter_stream.registers import (
-    Energy,
-    RegisterBank,
-    register_bank,
 )
 from gaussveil.mechanisms.meter_stream.request import (
     ALONE,
@@ -63,21 +48,20 @@ from gaussveil.mechanisms.meter_stream.request import (
     HiddenChange,
     StreamRequest,
 )
-from gaussveil.mechanisms.release_path import Promise, check_generator
+from gaussveil.mechanisms.meter_stream.stored import StoredStream
+from gaussveil.mechanisms.release_path import Promise
 from gaussveil.mechanisms.source_rows import ordered_vector
 from gaussveil.mechanisms.spectral import PrivateSpectrum
 from gaussveil.noise import Generator
-from gaussveil.noise.filter_bank import FilterBank, to_steps
+from gaussveil.noise.filter_bank import to_steps
 from gaussveil.timeseries import NoisySum
 from gaussveil.timeseries.clock import hours
 from gaussveil.typing import Floats, Integers
 
-FORMAT = "gaussveil meter stream"
-VERSION = 1
 REPEATED_EVENTS = 30
 
 
-class MeterStream(Continued):
+class MeterStream(StoredStream):
     """A private stream of one meter; make one with `MeterStream.design`.
 
     >>> stream = MeterStream.design(sample_period="5min", epsilon=1.0, delta=1e-5, event=(0.5, "1h"))
@@ -97,29 +81,6 @@ class MeterStream(Continued):
     mechanism = "meter stream"
     kept_as = "meter stream"
     released_as = "readings"
-
-    def __init__(
-        self,
-        *,
-        design: StreamDesign,
-        account: Account | None = None,
-        generator: Generator | None = None,
-        spectrum: Certificate | None = None,
-    ) -> None:
-        check_generator(generator)
-        super().__init__(
-            epsilon=design.epsilon,
-            delta=design.delta,
-            account=account,
-            generator=generator,
-        )
-        self.design_ = design
-        self.spectrum_ = spectrum
-        self.energies: list[Energy] = []
-        self.outputs: list[float] = []  # of a fleet, which can say any window's sum
-        self._bank: FilterBank
-        self._registers: RegisterBank
-        self._index = 0
 
     def _facts(self) -> dict[str, str]:
         return self.design_.facts()
@@ -163,6 +124,12 @@ class MeterStream(Continued):
             substitute: public reading that stands for a missing one.
             sample_limit: how many readings the certificate covers; ten years by default.
             account, generator: debited once, before the first output; a `SeededGenerator` for studies alone.
+
+        Returns:
+            The stream, not opened yet.
+
+        Raises:
+            ParameterError: an argument is out of range, or does not belong to the purpose.
         """
         period = hours("sample_period", sample_period)
         request = StreamRequest(
@@ -198,6 +165,9 @@ class MeterStream(Continued):
         Of `repeated_events` hidden events together it tells the promise, too.
         Good for shape: an hour's mean is known to within the typical load. Good for daily energy: to within a quarter;
         for monthly energy: to within a tenth. `compared` holds the same for every purpose that this promise allows.
+
+        Returns:
+            A `StreamPlan` of this purpose, the others beside it in `compared`.
         """
         own = self.design_
         plans = {}
@@ -208,7 +178,14 @@ class MeterStream(Continued):
         return replace(plans[own.purpose], compared=tuple(plans.values()))
 
     def open(self) -> Certificate:
-        """Debit and certify, then draw the filters' first state; the first `push` does it if nobody did."""
+        """Debit and certify, then draw the filters' first state; the first `push` does it if nobody did.
+
+        Returns:
+            The certificate of the whole stream.
+
+        Raises:
+            BudgetExceededError: the account cannot pay.
+        """
         if not self.is_open:
             self._open_with(np.empty(0))
         return self.certificate_
@@ -219,7 +196,14 @@ class MeterStream(Continued):
         return self._index
 
     def push(self, reading: Any) -> float:
-        """The private reading; None or NaN stands for a missing one and is answered all the same."""
+        """The private reading; None or NaN stands for a missing one and is answered all the same.
+
+        Returns:
+            kW with noise; NaN where the purpose releases energies alone.
+
+        Raises:
+            AssumptionError: the stream has as many readings as its certificate covers.
+        """
         return float(self.push_many([reading])[0])
 
     def push_many(self, readings: Any, *, order: Sequence[str] = ()) -> Any:
@@ -227,6 +211,13 @@ class MeterStream(Continued):
 
         An array; for a pandas or polars series, one with the same name and index. Of a Source the one column is taken
         that stands beside the public columns `order`, sorted by these.
+
+        Returns:
+            The private readings, as many as were given.
+
+        Raises:
+            ParameterError: a block of another form, or a number that is no power.
+            AssumptionError: the stream would have more readings than its certificate covers.
         """
         values = self._values(readings, order)
         if self._index + len(values) > self.design_.sample_limit:
@@ -290,7 +281,11 @@ class MeterStream(Continued):
         return np.concatenate(outputs).astype(np.float64) * self.design_.filter.grid
 
     def noisy_sums(self) -> list[NoisySum]:
-        """The released registers as the receiver's smoother (`gaussveil.smooth`) takes them, in kW times readings."""
+        """The released registers as the receiver's smoother (`gaussveil.smooth`) takes them, in kW times readings.
+
+        Returns:
+            One for each window in `energies`.
+        """
         deviation = {
             register.name: register.noise_sd for register in self.design_.registers
         }
@@ -317,83 +312,3 @@ class MeterStream(Continued):
     def _start(self) -> None:
         self._prepare().start(self._source)
         self._registers.start(self._index, self._source)
-
-    def _prepare(self) -> FilterBank:
-        self._process = os.getpid()
-        self._bank = FilterBank([self.design_.filter])
-        self._registers = register_bank(self.design_)
-        return self._bank
-
-    def to_record(self) -> dict[str, Any]:
-        """Design, certificate and state as plain values; private."""
-        record: dict[str, Any] = {
-            "warning": WARNING,
-            "format": FORMAT,
-            "version": VERSION,
-            "design": design_to_dict(self.design_),
-            "spectrum": None if self.spectrum_ is None else self.spectrum_.to_dict(),
-            "index": self._index,
-            "outputs": self.outputs,
-            "open": None,
-            "account": None
-            if self.account is None
-            else [self.account.ledger, self.account.name],
-        }
-        if self.is_open:
-            record["open"] = {
-                "certificate": self.certificate_.to_dict(),
-                "states": self._bank.states[:, 0].tolist(),
-                "past": self._bank.past[:, 0].tolist(),
-                "sums": self._registers.sums,
-                "remainders": self._registers.remainders,
-            }
-        return record
-
-    @classmethod
-    def from_record(
-        cls, record: Any, name: str = "of a file", *, generator: Generator | None = None
-    ) -> Self:
-        """Inverse of `to_record`; the record may come from anybody, and messages call it `name`; `generator` draws."""
-        try:
-            if record["format"] != FORMAT or record["version"] != VERSION:
-                raise FormatError(f"{name} is not a meter stream of version {VERSION}")
-            spectrum, account = learnt_and_paid(record)
-            design = design_from_dict(record["design"])
-            check_hides(design)
-            made = cls(
-                design=design, account=account, generator=generator, spectrum=spectrum
-            )
-            made._index = int(record["index"])
-            made.outputs = list(map(float, record.get("outputs", [])))
-            if record["open"] is not None:
-                made._go_on(record["open"])
-            return made
-        except FormatError:
-            raise  # says itself what is wrong, and quotes nothing of the state
-        except (ValueError, KeyError, TypeError) as error:
-            raise FormatError(
-                f"the meter stream {name} cannot be read: {type(error).__name__}"
-            ) from error
-
-    def _go_on(self, state: Mapping[str, Any]) -> None:
-        """Take up the certificate and the state of a stream that was open."""
-        bank = self._prepare()
-        self.certificate_ = Certificate.from_dict(state["certificate"])
-        check_paid(self.design_, self.certificate_, self.mechanism)
-        bank.states[:, 0] = state["states"]
-        bank.past[:, 0] = state["past"]
-        sums = (None if total is None else int(total) for total in state["sums"])
-        self._registers.sums = list(sums)
-        self._registers.remainders = list(map(float, state.get("remainders", [])))
-
-    def __sklearn_clone__(self) -> MeterStream:
-        return self.__reduce__()[0]()
-
-    def __reduce__(self) -> tuple[Callable[[], MeterStream], tuple[()]]:
-        # A copy is a new stream with its own debit: two continuations of one noise would cancel it.
-        given: dict[str, Any] = {
-            "design": self.design_,
-            "account": self.account,
-            "generator": self.generator,
-        }
-        return partial(type(self), spectrum=self.spectrum_, **given), ()

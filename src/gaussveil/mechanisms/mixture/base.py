@@ -47,6 +47,12 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         Args:
             X: rows of features, a table or a `Source`.
             y: labels, or the name of their column.
+
+        Returns:
+            The estimator itself, with `model_` and `certificate_`.
+
+        Raises:
+            BudgetExceededError: the account cannot pay.
         """
         records = self._records(X, y)
         if isinstance(y, str):
@@ -85,6 +91,9 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         Args:
             X: rows of features, a table or a `Source`; its columns are looked at.
             y: labels, or the name of their column.
+
+        Returns:
+            Charge, guarantee and noise of the fit.
         """
         return self._design(self._records(X, y))[0]
 
@@ -123,6 +132,9 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
             X: rows of features, a table or a `Source`.
             y: labels, or the name of their column.
             held_out: other rows, whose likelihood is told under both models.
+
+        Returns:
+            Divergences and likelihoods by name.
         """
         check_is_fitted(self, "model_")
         named = hasattr(X, "columns") or hasattr(X, "schema")
@@ -148,6 +160,9 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         Args:
             n_samples: how many rows.
             random_state: seed of the draws.
+
+        Returns:
+            Rows, and the class of each.
         """
         check_is_fitted(self, "model_")
         rows, index = self.model_.sample(n_samples, random_state)
@@ -163,6 +178,9 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
 
         Args:
             X: rows of features, a table or a `Source`; missing values are allowed.
+
+        Returns:
+            A number for each row.
         """
         rows = self._rows(X)
         return self.model_.log_density(rows)
@@ -173,6 +191,9 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         Args:
             X: rows of features, a table or a `Source`.
             y: labels, if there are any.
+
+        Returns:
+            A share of the rows with labels, or nats a row without.
         """
         if y is None:
             return float(np.mean(self.score_samples(X)))
@@ -183,6 +204,9 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
 
         Args:
             X: rows of features, a table or a `Source`.
+
+        Returns:
+            A row for each row of X, which sums to 1.
         """
         rows = self._rows(X)
         return self.model_.probabilities(rows)
@@ -192,6 +216,9 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
 
         Args:
             X: rows of features, a table or a `Source`.
+
+        Returns:
+            A label for each row.
         """
         rows = self._rows(X)
         return np.asarray(self.classes_[np.argmax(self.model_.log_joint(rows), axis=1)])

@@ -97,6 +97,12 @@ class PrivateSketch(Mechanism):
         Args:
             columns: how many the table has.
             rows_per_unit: how many rows of each unit are used.
+
+        Returns:
+            A `SketchPlan`: components, noise and charge.
+
+        Raises:
+            ParameterError: a parameter is out of range, or belongs to another variant.
         """
         checks.one_of("variant", self.variant, VARIANTS)
         for name, variant in (("rate", "subsampled"), ("test_noise", "tested")):
@@ -161,7 +167,11 @@ class PrivateSketch(Mechanism):
         return test.excess, 1.0, test
 
     def fit(self, X: Any, y: Any = None) -> PrivateSketch:
-        """Debit, draw and certify; `y` is ignored. `X` is an array, a frame, or a Source on any engine."""
+        """Debit, draw and certify; `y` is ignored. `X` is an array, a frame, or a Source on any engine.
+
+        Returns:
+            The sketch itself, with `sketch_`, `ridge_` and `certificate_`.
+        """
         self.release(X)
         return self
 
@@ -174,6 +184,14 @@ class PrivateSketch(Mechanism):
         Args:
             X: the table, an array or a `Source`.
             released: what is released, in words, for the certificate.
+
+        Returns:
+            The `Sketch` and its certificate.
+
+        Raises:
+            ParameterError: a parameter is out of range, or the source is a sample already.
+            SchemaError: a column is not of numbers, or is missing.
+            BudgetExceededError: the account cannot pay.
         """
         source = as_source(X, unit=self.unit, rows_per_unit=self.rows_per_unit)
         names = self._columns(source)
@@ -208,7 +226,14 @@ class PrivateSketch(Mechanism):
         return release
 
     def gram(self) -> Estimate:
-        """Unbiased estimate of the Gram matrix of the clipped records (`Sketch.gram`)."""
+        """Unbiased estimate of the Gram matrix of the clipped records (`Sketch.gram`).
+
+        Returns:
+            The matrix, with the standard error of each entry.
+
+        Raises:
+            ParameterError: nothing was released yet.
+        """
         return self._fitted().gram()
 
     def covariance(self, rows: float) -> Estimate:
@@ -216,6 +241,12 @@ class PrivateSketch(Mechanism):
 
         Args:
             rows: number of records that the moments are divided by.
+
+        Returns:
+            The matrix, with the standard error of each entry.
+
+        Raises:
+            ParameterError: nothing was released yet, or rows is not above 0.
         """
         return self._fitted().covariance(rows)
 
@@ -227,6 +258,13 @@ class PrivateSketch(Mechanism):
         Args:
             target: the column to explain.
             predictors: the columns that explain it; all others by default.
+
+        Returns:
+            Coefficients and their standard errors, a number for each predictor.
+
+        Raises:
+            ParameterError: nothing was released yet, or a predictor is named twice.
+            ShapeError: there is no such column.
         """
         return self._fitted().least_squares(target, predictors)
 
@@ -242,6 +280,13 @@ class PrivateSketch(Mechanism):
             target: the column to explain.
             penalty: weight of the squared coefficients.
             predictors: the columns that explain it; all others by default.
+
+        Returns:
+            Coefficients and their standard errors, a number for each predictor.
+
+        Raises:
+            ParameterError: nothing was released yet, or a predictor is named twice.
+            ShapeError: there is no such column.
         """
         return self._fitted().ridge_regression(target, penalty, predictors)
 
@@ -250,6 +295,12 @@ class PrivateSketch(Mechanism):
 
         Args:
             k: how many.
+
+        Returns:
+            Eigenvalues from the largest on, a direction for each, and the standard errors of both.
+
+        Raises:
+            ParameterError: nothing was released yet, or there are not so many.
         """
         return self._fitted().pca(k)
 

@@ -67,6 +67,12 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
     Args:
         epsilon, delta, bounds, row_norm, unit, rows_per_unit: as in `PrivateLinearRegression`.
         account, generator, people: as in `GaussianRelease`.
+
+    >>> import numpy as np
+    >>> from gaussveil import PrivateCovariance
+    >>> rows = np.random.default_rng(0).normal(size=(5000, 2))
+    >>> PrivateCovariance(epsilon=1.0, delta=1e-6, bounds=(-4.0, 4.0)).fit(rows).covariance_.shape
+    (2, 2)
     """
 
     mechanism = "covariance"
@@ -81,6 +87,12 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
         Args:
             X: rows of features, a table or a `Source`.
             y: nothing; scikit-learn passes it.
+
+        Returns:
+            The estimator itself, with `covariance_` and `location_`.
+
+        Raises:
+            BudgetExceededError: the account cannot pay.
         """
         return self._estimate(self._released(Table.of(self, X)).value)
 
@@ -180,6 +192,12 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
     (95 %: sampling, as of a normal law, and privacy noise), `trusted_` (which of these intervals hold: the others are
     of variances too near to each other for the noise, or of rows with longer tails than a normal law, and are wide),
     `explained_variance_ratio_`, `mean_`, `n_components_`, and those of `PrivateCovariance`.
+
+    >>> import numpy as np
+    >>> from gaussveil import PrivatePCA
+    >>> rows = np.random.default_rng(0).normal(size=(20_000, 3)) * (3.0, 1.0, 0.3)
+    >>> PrivatePCA(epsilon=1.0, delta=1e-6, bounds=(-10.0, 10.0), n_components=1).fit(rows).transform(rows).shape
+    (20000, 1)
     """
 
     mechanism = "principal-components"
@@ -191,6 +209,13 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
         Args:
             X: rows of features, a table or a `Source`.
             y: nothing; scikit-learn passes it.
+
+        Returns:
+            The estimator itself, with `components_`.
+
+        Raises:
+            ParameterError: n_components is not a whole number from 1 on.
+            BudgetExceededError: the account cannot pay.
         """
         if self.n_components is None:
             wanted = None
@@ -252,7 +277,11 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
         return self
 
     def summary(self) -> str:
-        """A line for each component: its variance, the interval, and whether that can be trusted."""
+        """A line for each component: its variance, the interval, and whether that can be trusted.
+
+        Returns:
+            A text of one line a component, and a last one where an interval is not to be trusted.
+        """
         check_is_fitted(self, "components_")
         found = zip(
             self.explained_variance_, self.explained_variance_interval_, self.trusted_
@@ -273,6 +302,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
 
         Args:
             X: rows of features.
+
+        Returns:
+            A row for each row, a column for each component.
         """
         check_is_fitted(self, "components_")
         return np.asarray((new_rows(self, X) - self.mean_) @ self.components_.T)
@@ -282,6 +314,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
 
         Args:
             X: coordinates along the components, a row each.
+
+        Returns:
+            A row for each row, in the units of the features.
         """
         check_is_fitted(self, "components_")
         return np.asarray(np.asarray(X) @ self.components_ + self.mean_)

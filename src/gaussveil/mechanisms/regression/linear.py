@@ -192,6 +192,13 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
 
     Attributes: `coef_`, `intercept_`, `std_error_`, `interval_` (95 %: sampling and privacy noise), `fits_` (one
     `LinearFit` per target), `moments_` (what was released: `regress(moments_, ...)` costs nothing more).
+
+    >>> import numpy as np
+    >>> from gaussveil import PrivateLinearRegression
+    >>> rows = np.random.default_rng(0).uniform(0.0, 1.0, size=(20_000, 1))
+    >>> model = PrivateLinearRegression(epsilon=1.0, delta=1e-6, bounds=(0.0, 1.0), target_bounds=(0.0, 3.0))
+    >>> bool(abs(model.fit(rows, 1.0 + 2.0 * rows[:, 0]).coef_[0] - 2.0) < 0.5)
+    True
     """
 
     mechanism = "linear-regression"
@@ -208,6 +215,12 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
         Args:
             X: rows of features, a table or a `Source`.
             y: the target, or targets; None where X is a `Source` with a column of it.
+
+        Returns:
+            The regression itself, with `coef_`, `intercept_` and `interval_`.
+
+        Raises:
+            BudgetExceededError: the account cannot pay.
         """
         table = Table.of(self, X, y, supervised=True)
         self.moments_ = self._released(table, self.target_bounds).value
@@ -312,6 +325,9 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
         Args:
             X: rows of features.
             return_interval: give the interval, too.
+
+        Returns:
+            A value for each row, and target; with the interval a pair of both arrays.
         """
         check_is_fitted(self, "fits_")
         rows = new_rows(self, X)
@@ -326,7 +342,11 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
         return found
 
     def summary(self) -> str:
-        """The table of every target."""
+        """The table of every target.
+
+        Returns:
+            Coefficients, deviations and intervals as lines of text.
+        """
         check_is_fitted(self, "fits_")
         return "\n\n".join(one.summary() for one in self.fits_)
 

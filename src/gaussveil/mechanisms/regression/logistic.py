@@ -104,6 +104,13 @@ class PrivateLogisticRegression(BoundedMechanism, TwoClasses, BaseEstimator):
 
     Attributes: `coef_` and `intercept_` for rows within the radius (longer ones are shortened, in `predict` too),
     `classes_`, `certificate_`, and `units_`, the centre and scale of every column.
+
+    >>> import numpy as np
+    >>> from gaussveil import PrivateLogisticRegression
+    >>> rows = np.random.default_rng(0).uniform(-1.0, 1.0, size=(5000, 1))
+    >>> model = PrivateLogisticRegression(epsilon=1.0, delta=1e-6, bounds=(-1.0, 1.0), classes=["no", "yes"])
+    >>> model.fit(rows, np.where(rows[:, 0] > 0, "yes", "no")).predict([[-0.9], [0.9]]).tolist()
+    ['no', 'yes']
     """
 
     mechanism = "logistic-regression"
@@ -117,6 +124,13 @@ class PrivateLogisticRegression(BoundedMechanism, TwoClasses, BaseEstimator):
         Args:
             X: rows of features, a table or a `Source`.
             y: two labels; None where X is a `Source` with a column of them.
+
+        Returns:
+            The classifier itself, with `coef_` and `intercept_`.
+
+        Raises:
+            ParameterError: the labels are not two, or are missing.
+            BudgetExceededError: the account cannot pay.
         """
         if isinstance(X, Source):
             if self.classes is None:
@@ -167,6 +181,9 @@ class PrivateLogisticRegression(BoundedMechanism, TwoClasses, BaseEstimator):
 
         Args:
             X: rows of features.
+
+        Returns:
+            A number for each row; above 0 the second class is the likelier.
         """
         check_is_fitted(self, "coef_")
         rows = np.asarray(new_rows(self, X), dtype=np.float64).T

@@ -11,11 +11,10 @@ are dominated by N(D, 1) against N(0, 1), D the largest norm of C d over the dif
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -23,9 +22,9 @@ import numpy as np
 from gaussveil import checks
 from gaussveil.accounting import Account, Certificate
 from gaussveil.accounting.buffered_toeplitz import BOTH
-from gaussveil.errors import AssumptionError, FormatError, ParameterError
+from gaussveil.errors import AssumptionError, FormatError
 from gaussveil.mechanisms.meter_fleet import meter_columns
-from gaussveil.mechanisms.meter_stream.continued import WARNING, Continued
+from gaussveil.mechanisms.meter_stream.continued import WARNING
 from gaussveil.mechanisms.release_path import Mechanism, check_generator
 from gaussveil.mechanisms.running_total.design import (
     TotalDesign,
@@ -40,10 +39,9 @@ from gaussveil.mechanisms.running_total.figures import TotalPlan, figures
 from gaussveil.mechanisms.running_total.history import (
     Run,
     TotalHistory,
-    WindowMean,
-    WindowSum,
 )
 from gaussveil.mechanisms.running_total.noise import TotalNoise
+from gaussveil.mechanisms.running_total.reading import ReadTotals, readings_in
 from gaussveil.noise import Generator
 from gaussveil.noise.filter_bank import to_steps
 from gaussveil.timeseries.clock import hours
@@ -54,7 +52,7 @@ VERSION = 1
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RunningTotal(Continued):
+class RunningTotal(ReadTotals):
     """Private running totals of one meter, or of many together.
 
     >>> total = RunningTotal(steps=1024, epsilon=1.0, delta=1e-5, limits=(0.0, 1.0))
@@ -96,7 +94,6 @@ class RunningTotal(Continued):
     keep: int | str | None = "7d"
     substitute: float = 0.0
     _design: TotalDesign | None = field(init=False, repr=False, default=None)
-    _held: int | None = field(init=False, repr=False, default=None)
 
     __repr__ = Mechanism.__repr__
 
@@ -112,9 +109,9 @@ class RunningTotal(Continued):
             if self.every is None:
                 every = self.steps
             else:
-                every = _readings("every", self.every, period)
+                every = readings_in("every", self.every, period)
             if self.keep is not None:
-                _readings("keep", self.keep, period)
+                readings_in("keep", self.keep, period)
             self._design = design_total(
                 TotalRequest(
                     promise=self.promise,
@@ -133,43 +130,36 @@ class RunningTotal(Continued):
         return self._design
 
     def plan(self) -> TotalPlan:
-        """Errors of totals and of a day's and a week's sum, beside other noise; nothing is spent."""
+        """Errors of totals and of a day's and a week's sum, beside other noise; nothing is spent.
+
+        Returns:
+            A `TotalPlan`: deviations of totals, days and weeks.
+        """
         return figures(self.design_)
 
     def open(self) -> Certificate:
-        """Debit and certify; the first `push` does it if nobody did."""
+        """Debit and certify; the first `push` does it if nobody did.
+
+        Returns:
+            The certificate of all totals to come.
+
+        Raises:
+            BudgetExceededError: the account cannot pay.
+        """
         if not self.is_open:
             self._open_with(np.empty(0))
         return self.certificate_
-
-    @property
-    def index(self) -> int:
-        """Readings pushed so far."""
-        if self.is_open:
-            return self._history.index
-        return 0
-
-    @property
-    def outputs(self) -> list[float]:
-        """The totals that are kept, the newest last."""
-        if self.is_open:
-            return [step * self.design_.filter.grid for step in self._history.kept]
-        return []
-
-    def released(self, first: int) -> Floats:
-        """The totals after reading `first` and later ones; those that are no longer kept are refused."""
-        begin = self.index - len(self.outputs)
-        checks.whole("first", first, f"[{begin}, {self.index}]")
-        return np.array(self.outputs[first - begin :], dtype=np.float64)
-
-    def hold(self, first: int) -> None:
-        """Keep all totals from reading `first` on, whatever `keep` says, until somebody holds from a later one."""
-        self._held = first
 
     def push(self, reading: Any) -> float:
         """The private total with this reading; None or NaN stands for a missing one and is answered all the same.
 
         Of many meters, a row of readings.
+
+        Returns:
+            The total, in the unit of the readings.
+
+        Raises:
+            AssumptionError: there were as many readings as the certificate covers.
         """
         return float(self.push_many([reading])[0])
 
@@ -177,6 +167,12 @@ class RunningTotal(Continued):
         """The totals after each of a block of readings; the same as one by one.
 
         One number per reading, or a row per reading and a column per meter (named in `order`): totals over all.
+
+        Returns:
+            A total for each reading.
+
+        Raises:
+            AssumptionError: there would be more readings than the certificate covers.
         """
         design = self.design_
         values = meter_columns(
@@ -228,50 +224,6 @@ class RunningTotal(Continued):
         self._forget()
         return np.array(released, dtype=np.float64) * design.filter.grid
 
-    def _forget(self) -> None:
-        """Let go of totals that nobody asked to keep."""
-        if self._to_keep is None:
-            return
-        if self._held is None:
-            held = 0
-        else:
-            held = self._history.index - self._held
-        self._history.forget(max(self._to_keep, held))
-
-    @cached_property
-    def _to_keep(self) -> int | None:
-        if self.keep is None:
-            return None
-        return 1 + _readings(
-            "keep", self.keep, hours("sample_period", self.sample_period)
-        )
-
-    def current(self) -> WindowSum:
-        """The total as it stands, since it began, and the deviation of its error."""
-        return self._begun().current()
-
-    def window(self, first: int, last: int) -> WindowSum:
-        """The sum of readings [first, last), of those that are kept or since the total began; free: post-processing."""
-        return self._begun().window(first, last)
-
-    def mean(self, last: int | str = "7d") -> WindowMean:
-        """The mean of the last readings, as many or of as many hours, such as a week's; free: post-processing."""
-        history = self._begun()
-        samples = _readings("last", last, self.design_.sample_period)
-        if samples > history.index:
-            raise ParameterError(
-                f"last must be at most the {history.index} readings so far. Got {last!r}."
-            )
-        found = history.window(history.index - samples, history.index)
-        return WindowMean(
-            found.first, found.last, found.total / samples, found.sd / samples
-        )
-
-    def _begun(self) -> TotalHistory:
-        if not self.index:
-            raise AssumptionError("no reading was pushed yet: there is no total")
-        return self._history
-
     def reset(self) -> None:
         """Begin a new total at 0, at a time that is public; the promise covers it."""
         self.open()
@@ -292,7 +244,11 @@ class RunningTotal(Continued):
         self._noise = TotalNoise(self.design_)
 
     def to_record(self) -> dict[str, Any]:
-        """Design, certificate and state as plain values; private."""
+        """Design, certificate and state as plain values; private.
+
+        Returns:
+            What `from_record` reads, fit for JSON.
+        """
         record: dict[str, Any] = {
             "warning": WARNING,
             "format": FORMAT,
@@ -316,7 +272,14 @@ class RunningTotal(Continued):
     def from_record(
         cls, record: Any, name: str = "of a file", *, generator: Generator | None = None
     ) -> Self:
-        """Inverse of `to_record`; the record may come from anybody, and messages call it `name`; `generator` draws."""
+        """Inverse of `to_record`; the record may come from anybody, and messages call it `name`; `generator` draws.
+
+        Returns:
+            The total with this state.
+
+        Raises:
+            FormatError: the record is no running total, or of another version.
+        """
         try:
             if record["format"] != FORMAT or record["version"] != VERSION:
                 raise FormatError(f"{name} is not a running total of version {VERSION}")
@@ -382,17 +345,3 @@ class RunningTotal(Continued):
         # A copy is a new total with its own debit: two continuations of one noise would cancel it.
         given = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
         return partial(type(self), **given), ()
-
-
-def _readings(name: str, length: int | str, period: float) -> int:
-    """A number of readings; a duration as text in whole readings."""
-    if not isinstance(length, str):
-        return checks.whole(name, length, "[0, inf)" if name == "keep" else "[1, inf)")
-    count = hours(name, length) / period
-    if name == "keep":
-        return math.ceil(count * (1 - 1e-9))
-    if abs(count - round(count)) > 1e-9 * count or count < 1:
-        raise ParameterError(
-            f"{name} must be whole readings of {period:g} h. Got {length!r}."
-        )
-    return round(count)

@@ -95,6 +95,12 @@ class SyntheticTable(Mechanism):
 
         Args:
             data: the table, or a `Source`.
+
+        Returns:
+            Charge, guarantee and noise of the release.
+
+        Raises:
+            ParameterError: a parameter is out of range, or does not fit the columns.
         """
         return self._plan(self._records(data))
 
@@ -105,6 +111,13 @@ class SyntheticTable(Mechanism):
 
         Args:
             data: the table, or a `Source`.
+
+        Returns:
+            The model, with its `quality`, and its certificate.
+
+        Raises:
+            ParameterError: a parameter is out of range, or does not fit the columns.
+            BudgetExceededError: the account cannot pay.
         """
         records = self._records(data)
         plan = self._plan(records)
@@ -132,6 +145,9 @@ class SyntheticTable(Mechanism):
             count: how many rows.
             seed: of the draws; the system's generator by default.
             anyway: draw also where the release says that its rows are of no use.
+
+        Returns:
+            A frame with the columns of the table; as many rows as it has, about, where `count` is left out.
         """
         return self._framed(self.model_.sample(count, seed, anyway=anyway))
 

@@ -39,6 +39,13 @@ class Count(TableAnswer):
 
     Rows without a number in a column of another answer are in none: beside a mean these are the units that it is over.
     `rows` says which is meant, and is held against `rows_per_group`: True for rows, False for units.
+
+    Raises:
+        ParameterError: rows is neither True, False nor None.
+
+    >>> from gaussveil import Count
+    >>> Count().name
+    'count'
     """
 
     rows: bool | None = field(default=None, repr=False)
@@ -156,6 +163,13 @@ class Sum(_Bounded):
         column: name of the column.
         between: public range that values are clipped to.
         bounds, unit_norm: as in `Mean`.
+
+    Raises:
+        ParameterError: not exactly one kind of bound is given, or it is out of range.
+
+    >>> from gaussveil import Sum
+    >>> Sum("kw", between=(0, 10)).name
+    'sum_kw'
     """
 
 
@@ -174,6 +188,13 @@ class Mean(_Bounded):
         between: public range that values are clipped to.
         bounds: "auto" to learn the bounds within the budget.
         unit_norm: public bound on a unit's whole curve instead.
+
+    Raises:
+        ParameterError: not exactly one kind of bound is given, or it is out of range.
+
+    >>> from gaussveil import Mean
+    >>> Mean("kw", between=(0, 10)).name
+    'mean_kw'
     """
 
 
@@ -185,6 +206,13 @@ class Variance(_OfColumn):
         column: name of the column.
         between: public range that values are clipped to.
         bounds: "auto" to learn the part of it that is used.
+
+    Raises:
+        ParameterError: the range is none.
+
+    >>> from gaussveil import Variance
+    >>> Variance("kw", between=(0, 10)).name
+    'variance_kw'
     """
 
     bounds: str | None = None
@@ -202,6 +230,13 @@ class Share(_OfColumn):
     Args:
         column: name of the column.
         between: the range.
+
+    Raises:
+        ParameterError: the range is none.
+
+    >>> from gaussveil import Share
+    >>> Share("kw", between=(0, 1)).name
+    'share_kw'
     """
 
     def __post_init__(self) -> None:
@@ -249,6 +284,13 @@ class Histogram(_OfEdges):
         column: name of the column.
         edges: public numbers that rise.
         whole: whether a unit counts in whole rows.
+
+    Raises:
+        ParameterError: the edges do not rise, or are fewer than two.
+
+    >>> from gaussveil import Histogram
+    >>> Histogram("age", edges=(0, 18, 65, 120)).name
+    'histogram_age'
     """
 
     whole: bool = False
@@ -276,6 +318,10 @@ class CDF(_OfEdges):
     Args:
         column: name of the column.
         edges: public numbers that rise; the first is the least value.
+
+    >>> from gaussveil import CDF
+    >>> CDF("kw", edges=(0.0, 1.0, 2.0)).name
+    'cdf_kw'
     """
 
     @property
@@ -298,6 +344,13 @@ class Quantile(_Ranged, TableAnswer):
         q: share or shares of the rows below, each between 0 and 1.
         between: public range.
         bounds: "auto" to learn the part of the range that is used.
+
+    Raises:
+        ParameterError: a share is not between 0 and 1, or the range is none.
+
+    >>> from gaussveil import Quantile
+    >>> Quantile("kw", 0.5, between=(0, 10)).name
+    'quantile_kw'
     """
 
     column: str

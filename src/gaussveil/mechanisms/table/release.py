@@ -100,7 +100,14 @@ class TableRelease(Mechanism):
     progress: bool = False
 
     def plan(self) -> TablePlan:
-        """Noise, charge and certificate of the request, without data."""
+        """Noise, charge and certificate of the request, without data.
+
+        Returns:
+            A `TablePlan`: its `noise` for each sum, its charge, and the words of the certificate.
+
+        Raises:
+            ParameterError: a parameter is out of range, or answers, keys and bounds do not fit each other.
+        """
         law = checks.one_of("law", self.law, LAWS)
         limits = self.rows_per_group, self.groups_per_unit, self.unit_norm, self.bounds
         request = Request.of(
@@ -137,6 +144,13 @@ class TableRelease(Mechanism):
         columns NAME, NAME_sd, NAME_low and NAME_high, all of doubles.
 
         Every refusal rests on the schema and on public parameters, and comes before the debit, as do `rehearsals`.
+
+        Returns:
+            The frame and its certificate.
+
+        Raises:
+            SchemaError: the table has no such columns, or they are of other types.
+            BudgetExceededError: the account cannot pay.
         """
         plan = self.plan()
         source = self._identified(data)
@@ -159,6 +173,12 @@ class TableRelease(Mechanism):
 
         Args:
             data: the table, or a `Source`.
+
+        Returns:
+            One release, or two, none of which has a guarantee.
+
+        Raises:
+            SchemaError: the table has no such columns, or they are of other types.
         """
         return self._rehearsed(self.plan(), self._identified(data), library_of(data))
 

@@ -31,6 +31,11 @@ class Enclosure:
         lower, upper: ends of delta.
         log_lower, log_upper: their logarithms.
         proven: whether both ends are.
+
+    >>> from gaussveil import Laplace
+    >>> ends = Laplace(1.0).enclose(0.5)
+    >>> bool(ends.lower <= Laplace(1.0).delta(0.5) <= ends.upper), ends.proven
+    (True, True)
     """
 
     lower: Ends
@@ -46,6 +51,9 @@ class Enclosure:
         Args:
             lower, upper: the ends.
             proven: whether both are.
+
+        Returns:
+            The interval, an array of them for arrays of ends.
         """
         with np.errstate(divide="ignore"):
             log_lower = np.log(lower)[()]
@@ -68,6 +76,9 @@ class Enclosure:
 
         Args:
             other: the other number's interval.
+
+        Returns:
+            The interval from the larger lower to the larger upper end; proven where both are.
         """
         ends = {
             end: np.maximum(getattr(self, end), getattr(other, end))[()] for end in ENDS

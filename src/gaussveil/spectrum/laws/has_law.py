@@ -25,7 +25,11 @@ class HasLaw(PrivacyProfile):
 
     @abstractmethod
     def ball_law(self) -> BallLaw:
-        """The law, at the working precision of ball arithmetic."""
+        """The law, at the working precision of ball arithmetic.
+
+        Returns:
+            Atoms, pieces of densities and the mass of infinite losses, all as balls.
+        """
 
     def reversed(self) -> HasLaw:
         """The curve of Y from X; the curve itself unless a subclass knows better."""

@@ -34,6 +34,10 @@ class Exponential(HasLaw):
     e^(epsilon score) if a record moves all scores in the same direction. Losses lie in an interval of width epsilon
     (Dong, Durfee, Rogers 2020); over all such mechanisms the largest divergence is (1 - e^((x - epsilon)/2))^2 /
     (1 - e^-epsilon) at x, which is that of one pair: its losses have the density e^(l/2) on (-epsilon, epsilon).
+
+    >>> from gaussveil import Exponential
+    >>> float(Exponential(1.0).delta(1.0)), float(Exponential(1.0).epsilon(0.0))
+    (0.0, 1.0)
     """
 
     name: ClassVar[str] = "exponential"
@@ -86,6 +90,10 @@ class DiscreteGaussian(HasLaw):
 
     Args:
         sigma: its parameter, close to the standard deviation.
+
+    >>> from gaussveil import DiscreteGaussian
+    >>> round(float(DiscreteGaussian(2.0).delta(1.0)), 5)
+    0.00725
     """
 
     name: ClassVar[str] = "discrete-gaussian"

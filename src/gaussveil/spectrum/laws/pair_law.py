@@ -53,8 +53,11 @@ class Pair(HasLaw):
             there is charged as an answer that reveals everything.
         other: probabilities of both laws in the other direction, where they are not the same exchanged.
 
-    Probabilities are divided by their sum, which must be 1 to a billionth. Raises `ParameterError` where they are
-    negative or do not add up, and `ShapeError` where there are not as many in both.
+    Probabilities are divided by their sum, which must be 1 to a billionth.
+
+    Raises:
+        ParameterError: probabilities are negative or do not add up, or p and q are not of one kind.
+        ShapeError: there are not as many in both.
 
     >>> import gaussveil
     >>> answer = gaussveil.Pair({"yes": 0.75, "no": 0.25}, {"yes": 0.25, "no": 0.75})
@@ -113,6 +116,14 @@ class Pair(HasLaw):
             probabilities: p of each answer.
 
         Without the record they have q = p e^-loss; what these lack to 1 goes to an answer that the record excludes.
+
+        Returns:
+            The pair as a table of answers.
+
+        Raises:
+            ParameterError: probabilities are negative, do not add up to 1, or leave no room for those without the
+                record.
+            ShapeError: losses or probabilities are no list.
         """
         values, masses = _listed(list(losses), list(probabilities))
         under_x = np.array(_checked("probabilities", masses))
