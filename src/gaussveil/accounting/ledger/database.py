@@ -328,7 +328,8 @@ class Database:
         )
         connection.file = file
         connection.executescript("PRAGMA foreign_keys=ON; PRAGMA cell_size_check=ON")
-        if mode == "rw":  # it reads the file, which a reader must not do before `_begin_reading`
+        # it reads the file, which a reader must not do before `_begin_reading`
+        if mode == "rw":
             connection.execute("PRAGMA synchronous=EXTRA")
         return connection
 
