@@ -15,6 +15,7 @@ from gaussveil.spectrum.attack_risk import tradeoff_of
 from gaussveil.spectrum.profiles import ApproximatePoint, Laplace, RandomisedResponse, ResponseOrNoise
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.step import Step
+from gaussveil.spectrum.subsampled.sweep import KeptNodes, swept
 from gaussveil.spectrum.subsampled.two_sided import enclose_on_grid
 
 
@@ -115,3 +116,35 @@ def test_single_points_of_a_trade_off_are_those_of_many() -> None:
     run = loss(1.0, 0.01, 1000)
     for error in (0.02, 0.9):
         assert abs(float(run.tradeoff(error)) - float(tradeoff_of(run, np.array([error]))[0])) < 1e-9
+
+
+SWEPT = {
+    "one line": (1.0, 0.01, 1000),
+    "bands": (0.7, 0.001, 100),
+    "few events": (2.0, 0.2, 30),
+}
+
+
+@pytest.mark.parametrize("name", list(SWEPT))
+def test_a_curve_in_one_sweep_is_its_points_one_by_one(name: str) -> None:
+    """In both directions, with both ends of the range; where a line for each band decides this took minutes."""
+    run = loss(*SWEPT[name])
+    errors = np.array([0.0, 1e-4, 0.01, 0.2, 0.5, 0.8, 0.97, 1.0])
+    for side in (run, run.reversed()):
+        many = np.asarray(side.tradeoff(errors))
+        assert many[-1] == 0.0
+        assert 1.0 - 1e-9 < many[0] <= 1.0
+        for place in (2, 6):
+            assert abs(float(side.tradeoff(float(errors[place]))) - many[place]) < 1e-9
+
+
+@pytest.mark.parametrize("name", list(SWEPT))
+def test_slopes_of_log_delta_are_those_of_its_differences(name: str) -> None:
+    """Of one line, and of lines for bands, above the mean loss and below it."""
+    run = loss(*SWEPT[name])
+    for side in (run, run.reversed()):
+        levels = float(side.epsilon(1e-6)) * np.array([0.03, 0.3, 0.9])
+        apart = 1e-4 * levels
+        slopes = swept(side._evaluate, levels, KeptNodes()).slope
+        ends = [swept(side._evaluate, levels + way * apart, KeptNodes()).value for way in (-1.0, 1.0)]
+        assert np.allclose((ends[1] - ends[0]) / (2.0 * apart), slopes, rtol=2e-6)

@@ -85,6 +85,11 @@ class Lines:
             and abs(slope * (epsilon - self.epsilon)) < TRUSTED_CHANGE
         )
 
+    def log_deltas(self, levels: Floats) -> tuple[Floats, Floats, Floats]:
+        """The same at many epsilons."""
+        found = np.array([self.log_delta(float(one)) for one in levels])
+        return found[:, 0], found[:, 1], found[:, 2]
+
     def log_delta(self, epsilon: float) -> tuple[float, float, float]:
         """log delta, its slope in epsilon, and a bound on its error (infinite where nothing settled)."""
         if not self.sizes:

@@ -46,7 +46,7 @@ from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.subsampled.stored_step import last_grid, stored
 from gaussveil.spectrum.subsampled.surely_drawn import surely_drawn
 from gaussveil.spectrum.subsampled.sweep import MANY, KeptNodes, epsilons, swept
-from gaussveil.spectrum.subsampled.touching import Side, few, touched
+from gaussveil.spectrum.subsampled.touching import Side, by_slopes
 from gaussveil.spectrum.subsampled.variation import variation
 from gaussveil.typing import Floats
 
@@ -143,10 +143,7 @@ class SubsampledLoss(PrivacyCurve):
         )
         if still and not self._parts.companions.gaussians.variance_gap.any():
             return self
-        if self.gaussian is None:
-            gaussian = None
-        else:
-            gaussian = self.gaussian.reversed()
+        gaussian = None if self.gaussian is None else self.gaussian.reversed()
         laws = [(law.reversed(), count) for law, count in self.laws]
         steps = [(step.reversed(), count) for step, count in self.steps]
         back = SubsampledLoss(steps, gaussian, laws)
@@ -240,11 +237,11 @@ class SubsampledLoss(PrivacyCurve):
         return np.maximum(forward, backward.epsilon(delta))[()]
 
     def tradeoff(self, type_one_error: Any) -> Any:
-        """Smallest type II error at each type I error, or a little less; of a few by slopes of delta."""
+        """Smallest type II error at each type I error, or a little less; by slopes of delta where they are known."""
         errors = probability_array("type_one_error", type_one_error, np.zeros(()))
-        if few(errors) and (self._by_contour or self.laws):
-            return touched((self._side, self.reversed()._side), errors)
-        return super().tradeoff(type_one_error)
+        sides = (self._side, self.reversed()._side)
+        found = by_slopes(sides, errors, self._by_contour, bool(self.laws))
+        return super().tradeoff(errors) if found is None else found
 
     def enclose(self, epsilon: Any) -> Enclosure:
         """Rigorous ends of delta(epsilon), in ball arithmetic."""
@@ -315,7 +312,8 @@ class SubsampledLoss(PrivacyCurve):
     @property
     def _side(self) -> Side:
         evaluate = partial(self._evaluate, many=True)
-        return Side(evaluate, self.chernoff, self.largest_loss)
+        sweep = partial(swept, evaluate, kept=self._kept)
+        return Side(evaluate, sweep, self.chernoff, self.largest_loss)
 
     def _enclose_at(self, epsilon: float, goal: float | None = None) -> Enclosure:
         """Rigorous ends; a log delta that is searched for says how deep they must look."""

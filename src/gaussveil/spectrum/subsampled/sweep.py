@@ -36,14 +36,14 @@ class KeptNodes:
     """Nodes that settled some epsilon before, which serve again nearby."""
 
     def __init__(self) -> None:
-        self._at: list[tuple[float, Nodes]] = []
+        self._at: list[tuple[float, Nodes | Lines]] = []
 
-    def keep(self, epsilon: float, nodes: Nodes) -> None:
+    def keep(self, epsilon: float, nodes: Nodes | Lines) -> None:
         """Remember nodes, among the last few."""
         if all(one is not nodes for _, one in self._at):
             self._at = [*self._at[1 - MOST_KEPT :], (epsilon, nodes)]
 
-    def near(self, epsilon: float) -> list[Nodes]:
+    def near(self, epsilon: float) -> list[Nodes | Lines]:
         """The nodes whose epsilons are next to this one."""
         ranked = sorted(self._at, key=lambda one: abs(one[0] - epsilon))
         return [nodes for _, nodes in ranked[:TRIED]]
@@ -54,7 +54,7 @@ def swept(evaluate: Evaluate, levels: Floats, kept: KeptNodes) -> Swept:
     """One pass over epsilons in ascending order."""
     found = Swept(*(np.empty(levels.size) for _ in range(3)))
     order = np.argsort(levels)
-    last: list[Nodes] = []
+    last: list[Nodes | Lines] = []
     start = 0
     while start < order.size:
         ahead = order[start : start + AT_A_TIME]
@@ -75,7 +75,7 @@ def swept(evaluate: Evaluate, levels: Floats, kept: KeptNodes) -> Swept:
             value, slope, error, fresh = evaluate(level, None)
             for column, one in zip(found, (value, slope, error)):
                 column[place] = one
-            if isinstance(fresh, Nodes):
+            if fresh is not None:
                 kept.keep(level, fresh)
                 last = [fresh]
             known = 1
