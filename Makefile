@@ -23,6 +23,9 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Tests start the command hundreds of times: what it imports is compiled once, whatever the caller's shell says.
 export PYTHONDONTWRITEBYTECODE :=
 
+# What has passed of a run at full sizes, of this commit.
+PASSED = build/passed-$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+
 INPUTS := pyproject.toml studies/pyproject.toml constraints.txt scripts/setup.sh
 NATIVE := src/gaussveil/spectrum/native
 USER_STAMP := $(VENV)/.installed-user
@@ -51,8 +54,9 @@ beside:
 tests: $(DEV_STAMP) native
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(PYTEST)
 
-test-full: ## The same at the sizes the issues name (takes hours)
-	$(MAKE) --no-print-directory test PYTEST="--full $(PYTEST)"
+test-full: ## The same at full sizes (takes hours; RESUME=1 leaves out what passed at this commit before)
+	$(if $(RESUME),,rm -f $(PASSED))
+	$(MAKE) --no-print-directory test PYTEST="--full --go-on $(PASSED) $(PYTEST)"
 
 native: $(NATIVE)/kernel.so ## Compile the kernel beside its sources (an installation does so too)
 

@@ -16,6 +16,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -45,8 +46,14 @@ def main(arguments: list[str], folder: Path = HERE, results_folder: Path = RESUL
             results[kept] = before[kept]
             print(f"{kept}: kept of this commit")
             continue
+        begun = time.monotonic()
         rows = run_file(found[name])
-        results[kept] = {"commit": commit(), "date": datetime.now(UTC).date().isoformat(), "rows": rows}
+        results[kept] = {
+            "commit": commit(),
+            "date": datetime.now(UTC).date().isoformat(),
+            "minutes": round((time.monotonic() - begun) / 60, 1),
+            "rows": rows,
+        }
         show(kept, rows)
         keep({kept: results[kept]}, results_folder)
     missed = [row["name"] for result in results.values() for row in result["rows"] if not row["met"]]
@@ -169,7 +176,8 @@ def markdown(everything: dict[str, Any]) -> str:
         'named "A / B" it is A over B, and the goal is a ceiling. A picture shows the ratios in the order of its rows.',
     ]
     for name, result in everything["benchmarks"].items():
-        lines += ["", f"## {name}", "", f"Commit {result['commit']}, {result['date']}.", ""]
+        lasted = f", {result['minutes']} minutes" if "minutes" in result else ""
+        lines += ["", f"## {name}", "", f"Commit {result['commit']}, {result['date']}{lasted}.", ""]
         if any(row["ratio"] is not None and row["ratio"] > 0.0 for row in result["rows"]):
             lines += [f"![Ratios of {name}, a row each](../images/benchmarks/{called(where)}-{name}.svg)", ""]
         lines += [f"<details><summary>{len(result['rows'])} rows</summary>", ""]

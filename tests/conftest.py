@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 from .fixed_draws import FixedDraws
+from .passed_tests import PassedTests, passed_before
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -28,11 +29,14 @@ DRAWS = pytest.StashKey[FixedDraws]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the same test bodies at the sizes the issues name")
+    parser.addoption("--go-on", metavar="FILE", help="leave out tests that FILE names; name those that pass there")
     parser.addoption("--draws", default="", help="any word: other secure noise than that of the tests' names alone")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[DRAWS] = FixedDraws(config.getoption("--draws"))
+    if config.getoption("--go-on") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(PassedTests(config))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -140,6 +144,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--full"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("full")])
         items[:] = [item for item in items if not item.get_closest_marker("full")]
+    passed = passed_before(config)
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in passed])
+    items[:] = [item for item in items if item.nodeid not in passed]
     ranks: dict[str, int] = {}
     for item in items:
         *_, folder, file = item.path.parts
