@@ -11,7 +11,7 @@ from gaussveil.accounting import Ledger
 from gaussveil.accounting.ledger.export import account_csv, account_json
 from gaussveil.accounting.ledger.statements import Statement
 from gaussveil.errors import AccountNotFoundError
-from gaussveil_studio.offers.affordability import gauge, more_like_the_last
+from gaussveil_studio.offers.affordability import gauge, more_like_the_last, notices
 
 MOST_POINTS = 60
 
@@ -49,7 +49,7 @@ def _card(book: Ledger, name: str) -> dict[str, Any]:
         "account": name,
         "dataset": terms.dataset,
         "people": terms.people,
-        "notices": statement.notices,
+        "notices": notices(statement),
         "epsilon": terms.budget.epsilon,
         "delta": terms.budget.delta,
         "used": gauge(statement),

@@ -24,6 +24,7 @@ from starlette.responses import Response
 from gaussveil import errors
 from gaussveil.files import json_values
 from gaussveil_studio.offers.kinds import EVERY, KINDS
+from gaussveil_studio.offers.rounding import rounded_down, rounded_up
 from gaussveil_studio.spoken import FormRefusal, is_plain, plain, rule
 
 LOGGER = logging.getLogger("gaussveil_studio")
@@ -119,6 +120,8 @@ def environment() -> Environment:
     )
     made.filters |= {
         "short": short,
+        "up": rounded_up,
+        "down": rounded_down,
         "sentence": sentence,
         "moment": moment,
         "lasting": lasting,

@@ -23,7 +23,12 @@ from gaussveil.report.certificate import certificate_report
 from gaussveil.report.figures import svg
 from gaussveil.report.html import Report, Section, Table, render
 from gaussveil.report.number_files import encode_columns
-from gaussveil_studio.offers.rounding import decimals_beside, number_table, with_comma
+from gaussveil_studio.offers.rounding import (
+    decimals_beside,
+    grouped,
+    number_table,
+    with_comma,
+)
 from gaussveil_studio.plain_words import in_words, paragraph
 from gaussveil_studio.spreadsheets import Sheet, workbook
 
@@ -189,7 +194,8 @@ def figure_of(picture: Mapping[str, Any]) -> Any:
             )
         axes.set_xlabel(picture["x_name"])
         axes.set_ylabel(picture["y_name"])
-        if len(series) > 1:
+        axes.yaxis.set_major_formatter(lambda value, _: grouped(value))
+        if len(series) > 1 or picture["bands"]:
             axes.legend()
         return figure
 
@@ -225,10 +231,13 @@ def _draw(
             label=name,
         )
     elif few:
+        label = f"{name}, {ends['name']}" if ends else name
         errors = [np.maximum(values - low, 0.0), np.maximum(high - values, 0.0)]
-        axes.errorbar(x, values, errors, color=color, fmt="o", capsize=4, label=name)
+        axes.errorbar(x, values, errors, color=color, fmt="o", capsize=4, label=label)
     else:
-        axes.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
+        if ends:
+            tint = {"color": color, "alpha": 0.18, "linewidth": 0}
+            axes.fill_between(x, low, high, **tint, label=ends["name"])
         axes.plot(x, values, color=color, label=name)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from gaussveil_studio.offers.rounding import rounded_up
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -67,7 +69,7 @@ def explained(certificate: Certificate) -> list[list[str]]:
         ["Rests on", certificate.composition],
         [
             "Exact delta",
-            f"at most {certificate.delta_upper!r}, the sampler's error included",
+            f"at most {rounded_up(certificate.delta_upper)}, the sampler's error included",
         ],
         ["Account", certificate.account],
         ["Released", f"{certificate.released_at}, id {certificate.release_id}"],

@@ -40,7 +40,7 @@ class Preview(BaseModel):
     budget: Budget | None
     notes: list[str] = Field(
         default=[],
-        description="What else to know: that another account paid for this table.",
+        description="What else to know: that it cannot be useful, that another account paid for this table.",
     )
     seconds: float | None = Field(
         default=None,

@@ -23,7 +23,7 @@ from gaussveil_studio.answers import (
 from gaussveil_studio.context import Context, Studio, given_work, page
 from gaussveil_studio.guidance import PUBLISHED
 from gaussveil_studio.jobs import CERTIFICATE, JobStatus
-from gaussveil_studio.offers.kinds import JOBS, job_of
+from gaussveil_studio.offers.kinds import JOBS, KINDS, job_of
 from gaussveil_studio.offers.orders import (
     KEY,
     ORDERS,
@@ -131,6 +131,7 @@ def form_or_result(
         accounts=accounts,
         tour=bool(tour),
         needs_table=mechanism != "stream",
+        hides_less=KINDS[mechanism].get("hides_less", False),
         endings=",".join(ENDINGS),
         most_mebibytes=context.settings.upload_limit // MEBIBYTE,
         published=PUBLISHED,
@@ -178,7 +179,7 @@ def preview(request: Request, context: Context, asked: PreviewRequest) -> Respon
     return answered(
         request,
         "piece_preview.html",
-        {**found, "notes": paid_elsewhere(context, asked, name)},
+        {**found, "notes": [*found["notes"], *paid_elsewhere(context, asked, name)]},
     )
 
 

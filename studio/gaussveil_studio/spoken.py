@@ -21,6 +21,7 @@ INTERNAL = re.compile(
     r"|\b[A-Za-z]\w*_\w+\b"  # an argument
     r"|\bgaussveil[. ]\w+|\bnumpy\b|\bpandas\b|\bpyarrow\b"
     r"|\b(?!GiB|MiB|KiB)[A-Z][a-z]+[A-Z]\w*"  # a class
+    r"|\bline \d+ column \d+"
     r"|\b(GV|HTTP)\d{3}\b|\bcodec\b|\bErrno\b|\bTraceback\b|\bPython\b|\bl[12]\b|\b\w+\(\)|\bNone\b|\bnan\b"
     r"|\b(Input|String|List|Value) should\b|\bbool(ean)?\b|\bfloat\b|\bint(eger)?\b|\bstring\b"
 )
@@ -209,6 +210,16 @@ SAID: tuple[tuple[str, str, str], ...] = (
         "table",
     ),
     (r"^.*must hold one row for each label.*", r"\g<0>", "table"),
+    (
+        r"^about (\d+) rows are too few to learn the range of (.+?): (\d+) would do.*",
+        r"about \1 rows are too few to learn the range of “\2”: \3 would do, or fewer columns, or a larger epsilon",
+        "order.rows",
+    ),
+    (
+        r"^a (certificate|pair) must be JSON.*",
+        r"this is no \1, or not all of it: choose another file",
+        "",
+    ),
     (r"^no row .*|^the table has no rows.*", "the table has no rows", "table"),
     (
         r"^.*(cannot be decoded|codec can't decode|not valid UTF-?8).*",

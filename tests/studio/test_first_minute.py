@@ -199,3 +199,19 @@ def test_a_studio_that_has_no_ledger_yet_shows_every_page(started_studio: Any, t
         opened = {"name": "homes", "epsilon": 3, "delta": 1e-5}
         assert fresh.client.post("/api/accounts", json=opened).status_code == 201
         assert "homes" in fresh.client.get("/release").text
+
+
+def test_a_form_asks_for_no_more_than_it_needs(visit: Come, studio: Running) -> None:
+    """What each has is proposed as one row; nobody is asked for people whom a forecast's account cannot be kept for."""
+    page = visit("/release?mechanism=synthetic").page
+    page.wait_for_selector("#preview .hint:has-text('Choose a table')")
+    page.click("#sample")
+    page.wait_for_selector("#columns summary:has-text('5 columns')")
+    assert [page.input_value(f"#field-{name}") for name in ("unit", "rows_per_unit")] == ["home", "1"]
+    page.goto(studio.pages + "/release?mechanism=forecast")
+    page.wait_for_selector("#preview .hint:has-text('Choose a table')")
+    assert page.locator("#field-people").count() == 0
+    assert page.locator("#open-people").evaluate("one => one.parentElement.hidden")
+    page.goto(studio.pages + "/release?mechanism=table")
+    page.wait_for_selector("#preview .hint:has-text('Choose a table')")
+    assert page.locator("#field-people").count() == 1

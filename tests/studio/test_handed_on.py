@@ -9,6 +9,7 @@ import math
 import re
 import zipfile
 from collections.abc import Callable
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from python_calamine import CalamineWorkbook
 
-from gaussveil_studio.offers.rounding import number_table, spoken_numbers, told
+from gaussveil_studio.offers.rounding import THIN, number_table, rounded_down, rounded_up, spoken_numbers, told
 from gaussveil_studio.spreadsheets import Sheet, workbook
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ NUMBER = r"-?\d+(?:\.\d+)?"
         (0.21876543210987654, 0.2, 0.2375308642, "0.219 ± 0.019"),
         (0.2187, 0.2, 0.26, "0.219 (0.200 to 0.260)"),
         (17.0, 0.0, 36.2, "17 (0 to 37)"),
-        (123456.7, 121000.0, 125913.4, "123500 ± 2500"),
+        (1234.567, 1210.0, 1259.134, "1235 ± 25"),
+        (123456.7, 121000.0, 125913.4, "123\u202f500 ± 2500"),
+        (12_812_345.6, 11_212_345.6, 14_412_345.6, "12\u202f800\u202f000 ± 1\u202f600\u202f000"),
         (-0.0000012345, -0.0000022345, -0.0000002345, "-0.0000012 ± 0.0000010"),
         (5.0, 5.0, 5.0, "5"),
         (1234.56789, None, None, "1235"),
@@ -47,12 +50,26 @@ def test_numbers_are_rounded_to_what_the_noise_leaves(value: Any, low: Any, high
     assert told(value, low, high) == words
 
 
+def test_what_was_counted_is_told_in_whole_numbers() -> None:
+    assert told(249.6, 240.8, 258.4, whole=True) == "250 ± 9"
+    assert told(249.6, 240.8, 268.4, whole=True) == "250 (240 to 269)"
+    assert told(249.6, 49.6, 449.6, whole=True) == "250 ± 200"
+    assert told(2.4, 2.1, 2.7) == "2.40 ± 0.30"
+
+
+@given(st.floats(1e-300, 1e6), st.integers(1, 8))
+def test_an_end_that_is_cut_stays_an_end(value: float, digits: int) -> None:
+    low, high = Fraction(rounded_down(value, digits)), Fraction(rounded_up(value, digits))
+    assert low <= Fraction(value) <= high
+    assert high - low <= Fraction(value) * 10 ** (1 - digits)
+
+
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e5), st.floats(0.0, 3.0))
 def test_a_band_that_is_told_never_claims_more_than_the_one_that_was_drawn(
     value: float, reach: float, skew: float
 ) -> None:
     low, high = value - reach, value + reach * (1 + skew)
-    numbers = [float(one) for one in re.findall(NUMBER, told(value, low, high))]
+    numbers = [float(one) for one in re.findall(NUMBER, told(value, low, high).replace(THIN, ""))]
     slack = 0.06 * (high - low)  # of the number in the middle, which is rounded to the nearest
     if "±" in told(value, low, high):
         assert numbers[1] >= max(value - low, high - value) * (1 - 1e-9)

@@ -374,7 +374,7 @@ def test_three_hundred_accounts_are_searched_sorted_and_paged(visit: Come, start
         book.debit("town 299", free, Adjacency.add_remove("home"))
     with started_studio(tmp_path) as many:
         page = visit("/", many).page
-        assert "as many more as you like" in page.inner_text("a.card:has-text('town 299')")
+        assert "as many more like the last as you want" in page.inner_text("a.card:has-text('town 299')")
         page.click("text=All 300 accounts")
         assert page.locator("tbody tr").count() == 24
         page.click("text=Next")

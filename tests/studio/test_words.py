@@ -115,6 +115,26 @@ def test_every_refusal_of_every_form_of_a_release_is_a_sentence_at_its_field(
         assert (field, words) == ("table", "Choose a table, or upload one.")
 
 
+@pytest.mark.parametrize("kind", sorted(GOOD))
+def test_every_preview_speaks_as_its_form_does(studio: Running, tables: str, kind: str) -> None:
+    table, order = GOOD[kind]
+    asked = {"order": {"mechanism": kind, **order}, "table": table and tables + table}
+    found = studio.client.post("/api/preview", json=asked).json()
+    for words in (*(text for fact in found["facts"] for text in fact), *found["notes"], found["doubt"]):
+        assert is_plain(words), words
+    if kind == "table":  # four homes are no public number; that three are too few follows from what was typed
+        few = {**asked, "order": {**asked["order"], "units": 3}}
+        (note,) = studio.client.post("/api/preview", json=few).json()["notes"]
+        needed = re.match(r"cannot be useful with 3 of them: .*; it needs about ([\d,]+) of them in every group", note)
+        assert needed is not None, note
+        assert is_plain(note)
+        assert "unit" not in note
+        enough = {**few, "order": {**few["order"], "units": int(needed[1].replace(",", ""))}}
+        told = studio.client.post("/api/preview", json=enough).json()
+        assert told["notes"] == []
+        assert dict(told["facts"])["Worth asking"].startswith("useful with ")
+
+
 def test_an_account_is_too_poor_only_where_money_is_the_reason(studio: Running, tables: str) -> None:
     book, name = studio.ledger, studio.account(0.01)
     book.open_account(f"other {name}", epsilon=3, delta=1e-5, adjacency=Adjacency.add_remove("patient"))

@@ -12,7 +12,7 @@ from gaussveil.calibration import mean_shift_for
 from gaussveil.mechanisms import PrivateForecaster
 from gaussveil.report.figures import svg
 from gaussveil.report.html import Report, Section, Table
-from gaussveil.report.table import BAND
+from gaussveil.report.table import LEARNT
 from gaussveil_town.evening import error_left, promised
 from gaussveil_town.feeder import ZONES
 from gaussveil_town.figures import (
@@ -76,7 +76,7 @@ def _profile(town: TownReleases) -> Section:
             "profile",
             "Mean power of the town by hour, with its band.",
         ),
-        caption=f"kW. {BAND}",
+        caption=f"kW. {LEARNT}",
     )
 
 

@@ -64,5 +64,6 @@ def preview(
         "promised": promised[0],
         "budget": budget,
         "seconds": plan.seconds,
+        "notes": [plan.doubtful] if plan.doubtful else [],
         "digest": shown if budget and budget["allowed"] is not False else None,
     }

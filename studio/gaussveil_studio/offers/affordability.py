@@ -23,6 +23,7 @@ from gaussveil.errors import (
 from gaussveil.spectrum import GaussianPair
 from gaussveil.spectrum.turns import turn
 from gaussveil_studio.offers.offer import OfferPlan
+from gaussveil_studio.offers.rounding import rounded_up
 
 MANY = 10**6
 DOUBTS = {
@@ -212,7 +213,7 @@ def _too_dear(now: Statement, plan: OfferPlan) -> str:
     needed = ""
     if plan.charge is not None and now.terms.active_filter in ("mean-shift", "renyi"):
         share = usage(replace(now, charges=((plan.charge, 1),))).used
-        if share < 1e3:
+        if share < 10:
             needed = f", and this takes {share:.0%}".replace("%", " %")
         else:
             needed = ", and this takes far more"
@@ -260,6 +261,27 @@ def spoken_unit(adjacency: Adjacency) -> str:
     return f"{known.get(adjacency.kind, 'a part of one')} “{adjacency.unit}”"
 
 
+def notices(now: Statement) -> list[str]:
+    """What must be said beside an account that is not the only one of its people, in the words of a page."""
+    people = f"“{now.terms.people}”"
+    told = []
+    if now.siblings:
+        names = sorted([now.terms.name, *(name for name, _ in now.siblings)])
+        spent = rounded_up(now.together.epsilon(now.terms.budget.delta), 3)
+        told.append(
+            f"{people} have {len(names)} accounts ({', '.join(names)}), whose budgets add: together they have spent "
+            f"epsilon {spent}"
+        )
+    if now.apart:
+        names = sorted(name for name, _ in now.apart)
+        spent = rounded_up(now.replaced_epsilon, 3)
+        told.append(
+            f"{people} have accounts that hide something else too ({', '.join(names)}): all of them together have "
+            f"spent epsilon {spent}, of one who is replaced by another"
+        )
+    return told
+
+
 def _so_far(now: Statement) -> dict[str, Any]:
     """An account as it is; what comes after is not known yet."""
     budget = now.terms.budget
@@ -272,7 +294,7 @@ def _so_far(now: Statement) -> dict[str, Any]:
     }
     return {
         **known,
-        "notices": now.notices,
+        "notices": notices(now),
         "before": now.spent_epsilon,
         "used_before": gauge(now),
         **then,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -225,13 +226,17 @@ class ForecastOffer(Offer):
         else:
             release = forecaster.release(name)
         known = release.certificate.parameters
+        factor = math.exp(math.sqrt(float(known["accuracy"])))
         return Outcome(
             body=encode_columns(release.value.columns(), ".csv"),
             certificate=release.certificate,
             facts=(
                 ("Released", release.certificate.released),
                 ("Hidden among", f"{known['cluster_size']} households"),
-                ("Error", f"mean squared, {float(known['accuracy']):.4g} in log power"),
+                (
+                    "Error",
+                    f"typically a factor of {factor:.2g} from the forecast of the home itself",
+                ),
             ),
             picture=lambda: _picture("Released forecast", release.value),
         )

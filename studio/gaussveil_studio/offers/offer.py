@@ -40,12 +40,14 @@ class Picture:
     """What the bands hold and what they do not, in a sentence."""
     own_scale: bool = False
     """Of a picture of rows: a scale for each, since their sizes have nothing in common."""
+    whole: bool = False
+    """Whether the numbers count something."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; series as pairs, since browsers reorder names that look like numbers."""
         series = [[name, list(y)] for name, y in self.series.items()]
         bands = [dict(one) for one in self.bands]
-        told = spoken_numbers(series, bands)
+        told = spoken_numbers(series, bands, self.whole)
         return {
             **vars(self),
             "x": list(self.x),
@@ -82,6 +84,8 @@ class OfferPlan:
     """What it would cost at another epsilon, where that is more than a mean shift."""
     seconds: float | None = None
     """About how long the release takes, where that is long."""
+    doubtful: str = ""
+    """Why such a release cannot be useful, where public numbers say so."""
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,7 @@ class Reply:
         others: Sequence[Reply] = (),
         holds: str = "",
         own_scale: bool = False,
+        whole: bool = False,
     ) -> Picture:
         """The answer with its bands: its own, or the spread of other answers to the same question."""
         (x_name, names), *drawn = self.table.items()
@@ -113,6 +114,7 @@ class Reply:
             bands=bands,
             holds=told,
             own_scale=own_scale,
+            whole=whole,
         )
 
     def encoded(self) -> bytes:
@@ -135,6 +137,7 @@ class RehearsedOffer(Offer):
     simulated_on = "On a simulated table of the same shape"
     holds = NOISE_ALONE
     own_scale = False
+    whole = False
     rehearsals = 1  # several, where the mechanism tells no intervals: then their spread is the band
 
     @abstractmethod
@@ -154,6 +157,10 @@ class RehearsedOffer(Offer):
 
     def _facts(self, rehearsed: Reply) -> Facts:
         return ()
+
+    def _doubtful(self) -> str:
+        """Why such a release cannot be useful, where public numbers say so."""
+        return ""
 
     def _promised(self, *names: str, **more: Any) -> dict[str, Any]:
         """Parameters that the mechanism and the order call alike."""
@@ -184,6 +191,7 @@ class RehearsedOffer(Offer):
             known.adjacency,
             simulated=picture,
             charge_at=dearer,
+            doubtful=self._doubtful(),
         )
 
     def prepare(self) -> int:
@@ -228,7 +236,13 @@ class RehearsedOffer(Offer):
                 "nothing would show: no value is frequent enough at so small an epsilon"
             )
         return answer.picture(
-            title, self.kind, self.y_name, others, self.holds, self.own_scale
+            title,
+            self.kind,
+            self.y_name,
+            others,
+            self.holds,
+            self.own_scale,
+            self.whole,
         )
 
     def _chosen(self) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 DIGITS = 2  # of an uncertainty; more of them say nothing
@@ -11,6 +12,10 @@ ALONE = 4  # digits of a number whose uncertainty nobody stated
 ALIKE = 0.1  # ends so far from symmetric are told apart
 MOST_DECIMALS = 12
 NOTHING = "not known"
+THIN = (
+    "\u202f"  # between thousands, where a comma or a point means decimals to somebody
+)
+GROUPED = 1e4  # from here on
 MOST_ROWS = 500  # of a table on a page; the files hold them all
 
 
@@ -25,8 +30,36 @@ def decimals_beside(reach: float) -> int:
 
 def written(value: float, decimals: int) -> str:
     """A number with so many decimals; of less than none, rounded to tens and hundreds."""
-    shown = round(value, decimals) + 0.0
-    return f"{shown:.{max(decimals, 0)}f}"
+    return grouped(round(value, decimals) + 0.0, f".{max(decimals, 0)}f")
+
+
+def grouped(value: float, form: str = ".10g") -> str:
+    """A number with its thousands apart."""
+    if abs(value) < GROUPED:
+        return format(value, form)
+    return format(value, f",{form}").replace(",", THIN)
+
+
+def uncertain(deviation: float) -> str:
+    """A standard deviation by itself: a digit more than beside a number."""
+    return written(deviation, decimals_beside(deviation) + 1)
+
+
+def rounded_up(value: float, digits: int = ALONE) -> str:
+    """A number that nothing may fall below, such as a delta that was spent."""
+    return _cut(value, digits, ROUND_CEILING)
+
+
+def rounded_down(value: float, digits: int = ALONE) -> str:
+    """A number that nothing may lie above, such as the lower end of an enclosure."""
+    return _cut(value, digits, ROUND_FLOOR)
+
+
+def _cut(value: float, digits: int, direction: str) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    found = Context(prec=digits, rounding=direction).create_decimal(Decimal(value))
+    return f"{float(found):.{digits}g}".replace("e-0", "e-").replace("e+0", "e+")
 
 
 def told(
@@ -35,10 +68,11 @@ def told(
     high: float | None = None,
     *,
     ends: bool = False,
+    whole: bool = False,
 ) -> str:
     """A number with its uncertainty, which is rounded up: 0.219 ± 0.019, or 12 (9 to 17) where the ends differ.
 
-    `ends` asks for the second form in any case, as others of the same column have it.
+    `ends` asks for the second form in any case, as others of the same column have it; `whole` counts people or rows.
     """
     if value is None or not math.isfinite(value):
         return NOTHING
@@ -49,7 +83,7 @@ def told(
     reach = max(below, above)
     if reach <= 0:
         return _alone(value)
-    decimals = decimals_beside(reach)
+    decimals = min(decimals_beside(reach), 0 if whole else MOST_DECIMALS)
     if ends or min(below, above) < (1 - ALIKE) * reach:
         return f"{written(value, decimals)} ({_outward(low, decimals, -1)} to {_outward(high, decimals, 1)})"
     return f"{written(value, decimals)} ± {_outward(reach, decimals, 1)}"
@@ -61,7 +95,9 @@ def with_comma(text: str) -> str:
 
 
 def spoken_numbers(
-    series: Sequence[Sequence[Any]], bands: Sequence[Mapping[str, Any]]
+    series: Sequence[Sequence[Any]],
+    bands: Sequence[Mapping[str, Any]],
+    whole: bool = False,
 ) -> list[list[str]]:
     """Every number of a picture with the band that belongs to it."""
     found = []
@@ -71,16 +107,20 @@ def spoken_numbers(
         )
         lows = ends.get("low", [None] * len(values))
         highs = ends.get("high", [None] * len(values))
-        texts = [told(*each) for each in zip(values, lows, highs)]
+        texts = [told(*each, whole=whole) for each in zip(values, lows, highs)]
         if any(" to " in text for text in texts):
-            texts = [told(*each, ends=True) for each in zip(values, lows, highs)]
+            texts = [
+                told(*each, ends=True, whole=whole) for each in zip(values, lows, highs)
+            ]
         found.append(texts)
     return found
 
 
 def number_table(picture: Mapping[str, Any]) -> dict[str, Any]:
     """A picture as the table behind it: names of columns, and rows of ready-made text."""
-    texts = spoken_numbers(picture["series"], picture["bands"])
+    texts = spoken_numbers(
+        picture["series"], picture["bands"], picture.get("whole", False)
+    )
     labels = [_label(one) for one in picture["x"]]
     unit = picture.get("y_name", "")
     names = [

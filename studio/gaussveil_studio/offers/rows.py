@@ -357,11 +357,10 @@ class SketchOffer(RehearsedOffer):
 
     def _facts(self, rehearsed: Reply) -> Facts:
         plan = self._mechanism().plan(len(self._chosen()))
-        ridge = (
-            f"{plan.ridge:.6g} is added to every column's sum of squares, in proportion"
-        )
+        ridge = f"{plan.ridge:.6g} is added to every column's sum of squares"
         shape = f"{plan.size} columns, {plan.components} components"
-        return (("Sketch", shape), ("Ridge", ridge), ("Comparison", plan.compare()))
+        beside, _, _ = plan.compare().partition("; if")
+        return (("Sketch", shape), ("Ridge", ridge), ("Comparison", beside))
 
     def charge_at(self, epsilon: float) -> Charge:
         """What it would cost at another epsilon."""
@@ -385,7 +384,7 @@ class SketchOffer(RehearsedOffer):
             np.maximum(each, 0.0).tolist()
             for each in (values, values - reach, values + reach)
         )
-        facts = (("Read it with", "gaussveil.mechanisms.Sketch.from_file"),)
+        facts = (("Read it with", "the library: its page on sketches says how"),)
         table = {
             "principal component": [f"{k + 1}" for k in range(len(drawn))],
             "estimate": drawn,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from itertools import islice
 from typing import Any
 
@@ -29,6 +30,7 @@ from gaussveil_studio.offers.tables import open_source, schema_of
 INNER = 0.60
 OUTER = 1.56
 SHOWN = 8  # rows on the page
+MOST_ADVICE = 3  # sentences beside them
 WORDS = ("first", "second", "third")
 
 
@@ -116,7 +118,8 @@ class SyntheticOffer(RehearsedOffer):
             "Off by",
             f"about {100 * quality.mean_gap:.2g} of 100 rows, each column",
         )
-        beware = tuple(("Beware", one) for one in quality.advice[:1])
+        advice = " ".join(map(_in_form, quality.advice[:MOST_ADVICE]))
+        beware = (("Beware", advice),) * bool(advice)
         ends = [INNER * one for one in off], [OUTER * one for one in off]
         table: dict[str, list[Any]] = {"column": list(quality.gaps), "off by": off}
         body = _encoded(rows)
@@ -133,6 +136,20 @@ class SyntheticOffer(RehearsedOffer):
     def python(self) -> str:
         """As Python."""
         return f"release = {spelled(self._mechanism())}.release(gaussveil.open(table))"
+
+
+def _in_form(advice: str) -> str:
+    """The library's advice in the words of the form, which has no field for a column's values or range."""
+    words = re.sub(
+        r"(too few rows share for them to show): .*",
+        r"\1: leave the column out, or take “other” as it is.",
+        advice,
+    )
+    words = re.sub(r"give its range .* are public; fewer", "fewer", words).replace(
+        ": widen it (between)", ""
+    )
+    words = re.sub(r"(?<!\w)'([^']*)'(?!\w)", r"“\1”", words)
+    return re.sub(r"(\d)%", r"\1 %", words)
 
 
 def _encoded(rows: pa.Table) -> bytes:

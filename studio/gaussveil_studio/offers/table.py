@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from typing import Any
 
@@ -13,6 +14,7 @@ from gaussveil import mechanisms, statistics
 from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.mechanisms.table.release import TableRelease
 from gaussveil.mechanisms.table.useful import groups_apart
+from gaussveil.mechanisms.usefulness import Useful
 from gaussveil.report.number_files import encode_columns
 from gaussveil.statistics import Source
 from gaussveil.statistics.keys import Discovered
@@ -25,6 +27,7 @@ from gaussveil_studio.offers.periods import (
     with_periods,
 )
 from gaussveil_studio.offers.rehearsed import Facts, RehearsedOffer, Reply
+from gaussveil_studio.offers.rounding import uncertain
 from gaussveil_studio.offers.tables import (
     HOUSEHOLD,
     READING,
@@ -43,6 +46,13 @@ NOTHING_FOUND = (
 )
 MANY = 8  # groups from which on a line, or a row for each, is drawn
 MOST_SIMULATED = 2000
+
+
+def _in_form(useful: Useful) -> str:
+    """The library's verdict in the words of the form, which asks about how many there are and for two bounds."""
+    words = re.sub(r"\b([\d,]+) units\b", r"\1 of them", str(useful))
+    words = words.replace("a twentieth of ranges", "a twentieth of the range given")
+    return words.replace("that a unit can", "that one can")
 
 
 class TableOffer(RehearsedOffer):
@@ -185,6 +195,7 @@ class TableOffer(RehearsedOffer):
             dict(rehearsed.facts).get("Typical error", "not known"),
         )
         units = min(self.order["units"], MOST_SIMULATED)
+        useful = self._useful()
         counted = f"{len(names)} number{'s' * (len(names) > 1)}"
         return (
             (
@@ -196,13 +207,17 @@ class TableOffer(RehearsedOffer):
                 f"standard deviation about {error} if each group has {units:,} of them, as “About how many there "
                 "are” says: how many the table has is not looked at",
             ),
-            ("Worth asking", self._useful()),
+            *((("Worth asking", _in_form(useful)),) if useful else ()),
         )
 
-    def _useful(self) -> str:
+    def _useful(self) -> Useful:
         """Whether so many units can make it useful, and what to ask instead; from public numbers."""
         plan = self._mechanism().plan()
-        return str(plan.useful(self.order["units"] * groups_apart(plan.request)))
+        return plan.useful(self.order["units"] * groups_apart(plan.request))
+
+    def _doubtful(self) -> str:
+        useful = self._useful()
+        return "" if useful else _in_form(useful)
 
     def python(self) -> str:
         """As Python."""
@@ -269,7 +284,9 @@ class TableOffer(RehearsedOffer):
             what = "count"
         else:
             what = f"{order['answer']} of {order['column']}"
-        self.y_name = ", ".join(part for part in (what, self._unit()) if part)
+        unit = "" if self._unit() == order["column"] else self._unit()
+        self.y_name = ", ".join(part for part in (what, unit) if part)
+        self.whole = order["answer"] == "count"
         if order["by"] in (*LISTED, FOUND):
             in_order = "rows"
         else:
@@ -279,7 +296,8 @@ class TableOffer(RehearsedOffer):
         else:
             self.kind = "points"
         if labels:
-            error = f"{float(np.median(found[f'{name}_sd'].to_numpy())):.3g} {self._unit()}".strip()
+            deviation = float(np.median(found[f"{name}_sd"].to_numpy()))
+            error = f"{uncertain(deviation)} {self._unit()}".strip()
         else:
             error = ""
         body = encode_columns(

@@ -3,7 +3,7 @@
   "use strict";
   const SVG = "http://www.w3.org/2000/svg";
   const BELOW = 1e-13; // zero has no place on a log axis: it rests below what is shown
-  const LOWEST = 1e-10;
+  const LOWEST = 1e-10, THIN = "\u202f"; // between thousands: the same in every country
   const MOST_SIGNS = 16, NARROWEST = 11, ROW = 30, MOST_ROWS = 1000;
   const drawn = new Map();
 
@@ -21,8 +21,9 @@
     if (value === null || value === undefined) return "–";
     if (value === 0) return "0";
     const size = Math.abs(value);
-    if (size < 1e-3 || size >= 1e6) return spoken(value.toExponential(digits - 1).replace("e+", "e").replace(/\.?0+e/, "e"));
-    return spoken(String(Number(value.toPrecision(digits))));
+    if (size < 1e-3 || size >= 1e15) return spoken(value.toExponential(digits - 1).replace("e+", "e").replace(/\.?0+e/, "e"));
+    const words = spoken(String(Number(value.toPrecision(digits))));
+    return size < 1e4 ? words : words.replace(/\B(?=(\d{3})+$)/g, THIN);
   }
 
   const bandOf = (known, order) => (known.bands || []).find((one) => one.of === order && one.low.length);
@@ -209,7 +210,7 @@
     const pointer = make("line", { class: "pointer", visibility: "hidden" });
     svg.append(pointer);
     put(element, svg, { known, series, labels, numeric: false, x: () => left, y: middle, left, right, pointer });
-    legend(element, known, series, true);
+    legend(element, { ...known, has_zero: true }, series, true);
     behind(element, known, series, labels);
   }
 
@@ -307,6 +308,7 @@
     const rows = series.map(([name], order) => [name, known.kind === "bar" ? `block c${order % 6}` : few ? `spot c${order % 6}` : `d${order % 6} c${order % 6}`]);
     for (const band of known.bands || []) rows.push([band.name, few ? `reach c${band.of % 6}` : known.kind === "bar" ? "reach ink" : `block soft c${band.of % 6}`]);
     if (known.line_at !== undefined && known.line_at !== null) rows.push([known.line_name, "d2 ink"]);
+    if (known.has_zero) rows.push(["zero", "upright"]);
     if (known.mark) rows.push([known.mark_name, "ring"]);
     if (rows.length < 2) return;
     const list = document.createElement("ul");

@@ -70,19 +70,22 @@
     if (folded) folded.open = true;
   }
 
+  // Some fields are questions: what is said of them begins anew.
+  const about = (label, words) => (label.endsWith("?") ? `${label} ${words.charAt(0).toUpperCase()}${words.slice(1)}.` : `${label}: ${words}.`);
+
   // What is missing or wrong, in words, before the server is asked; of one step, or of all.
   function missing(step = form) {
     if (take("table") && !take("table").value) return ["table", "Choose a table, or upload one."];
     const names = columns.map((one) => one.name);
     for (const one of fields().filter((field) => step.contains(field))) {
       const label = one.labels && one.labels[0] ? one.labels[0].textContent.trim() : one.name;
-      if (one.validity && one.validity.badInput) return [one.name, `${label}: this is not a number.`];
+      if (one.validity && one.validity.badInput) return [one.name, about(label, "this is not a number, which is written 0.5")];
       const asked = one.required || (form.dataset.mechanism === "table" && /column|low|high|values/.test(one.name) && !one.closest("[data-field][hidden]"));
-      if (asked && one.value === "" && one.id !== "account" && one.id !== "table") return [one.name, `${label}: this is still empty.`];
+      if (asked && one.value === "" && one.id !== "account" && one.id !== "table") return [one.name, about(label, "this is still empty")];
       if (!names.length || one.value === "") continue;
       const given = one.dataset.pick ? [one.value] : one.dataset.many !== undefined ? one.value.split(",").map((v) => v.trim()).filter(Boolean) : [];
       const unknown = given.find((name) => !names.includes(name));
-      if (unknown !== undefined) return [one.name, `${label}: the table has no column “${unknown}”.`];
+      if (unknown !== undefined) return [one.name, about(label, `the table has no column “${unknown}”`)];
     }
     return ["", ""];
   }
@@ -127,20 +130,20 @@
       preview.innerHTML = body;
       [...preview.querySelectorAll("details")].forEach((one, place) => { if (place in open) one.open = open[place]; });
       studioCharts.drawAll(preview);
-      const about = take("shown");
-      if (!reply.ok || !about) {
+      const found = take("shown");
+      if (!reply.ok || !found) {
         const told = preview.querySelector(".problem");
         if (told) pointAt(told.dataset.field, told.textContent.trim());
         lock("Release", "Nothing to debit: this cannot be released as it stands.");
         mark("");
         continue;
       }
-      pointAt(about.dataset.field, about.dataset.receipt);
-      take("receipt").textContent = about.dataset.receipt;
-      button.textContent = about.dataset.button;
-      button.disabled = !about.dataset.digest;
-      shown = about.dataset.digest ? { ...question, shown: about.dataset.digest } : null;
-      mark(about.dataset.largest);
+      pointAt(found.dataset.field, found.dataset.receipt);
+      take("receipt").textContent = found.dataset.receipt;
+      button.textContent = found.dataset.button;
+      button.disabled = !found.dataset.digest;
+      shown = found.dataset.digest ? { ...question, shown: found.dataset.digest } : null;
+      mark(found.dataset.largest);
     } while (again);
     running = false;
     preview.removeAttribute("aria-busy");
@@ -241,12 +244,13 @@
     for (const one of form.querySelectorAll("[data-pick]")) { // of another table, or of the rows that this one was read as
       if (columns.length && !columns.some((column) => column.name === one.value)) one.value = "";
     }
-    const by = form.elements["order.by"];
+    const by = form.elements["order.by"], each = form.elements["order.rows_per_unit"];
     if (!by || /hour|weekday|month/.test(by.value)) put("by_column", proposed.time);
     put("order", proposed.time);
     put("time", proposed.time);
     const unit = form.elements["order.unit"];
-    if (unit && (unit.required || kind === "forecast") && !wide) put("unit", proposed.unit);
+    if (unit && !wide) put("unit", proposed.unit);
+    if (unit && each && unit.value) put("rows_per_unit", "1");
     if (kind === "table" || kind === "spectrum") put("column", proposed.reading);
     if (kind === "forecast" && !wide) put("reading", proposed.reading);
     const homes = take("homes");
@@ -346,6 +350,7 @@
     take("account").append(option);
     take("account").value = found.account;
     take("open-here").open = false;
+    take("account-words").textContent = "Its budget is debited before anything is drawn.";
     whose();
     changed();
   }

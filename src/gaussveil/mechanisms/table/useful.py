@@ -134,8 +134,6 @@ def _instead(request: Request, lacking: float) -> str:
         else:
             groups = f"{fewer} groups"
         ways.append(f"{groups} in place of {request.cells}")
-    ways.append("longer windows, whose readings are one value of a unit")
-    ways.append(
-        "a model of few numbers, such as PrivateLinearRegression or PrivateGaussianMixture"
-    )
+    ways.append("longer windows")
+    ways.append("a model of few numbers, such as a regression or a mixture")
     return f"Ask instead for {', '.join(ways[:-1])}, or {ways[-1]}."
