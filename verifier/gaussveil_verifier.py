@@ -1330,7 +1330,8 @@ def draws_stated(known: dict[str, Any]) -> list[Drawn]:
 def check_laplace_draws(known: dict[str, Any], parts: list[Part]) -> None:
     """Laplace noise of scale b on a grid g has variance g^2 / (2 sinh(1/(2b))^2); r t rows are the shift times g.
 
-    Draws of a profile stand there as one number that a unit moves by 1.
+    Sums rounded to the grid add a step for each of t groups, halves of rows two, so that t is told apart from r. Draws
+    of a profile stand there as one number that a unit moves by 1.
     """
     epsilons, variances = all_positive(known, EPSILONS), all_positive(known, NOISES)
     sources = {name: name if name in epsilons else name.partition(" ")[0] for name in variances}
@@ -1342,22 +1343,48 @@ def check_laplace_draws(known: dict[str, Any], parts: list[Part]) -> None:
     pairs = [discrete_laplace(part.profile["parameters"]) for part in parts if part.profile for _ in range(part.count)]
     for name, variance in variances.items():
         own = float(epsilons[sources[name]]) / list(sources.values()).count(sources[name])
-        moved = 1 if name.startswith(PROFILE) else known[ROWS] * known[TOUCHED]
-        fitting = [pair for pair in pairs if laplace_fits(*pair, own, float(variance), moved)]
+        bounds = (1, 1) if name.startswith(PROFILE) else (known[ROWS], known[TOUCHED])
+        fitting = [pair for pair in pairs if laplace_fits(name, *pair, own, float(variance), *bounds)]
         if not fitting:
             raise Refuted(f"the noise of {name} does not follow from its epsilon and the bounds of a unit")
         pairs.remove(fitting[0])
 
 
-def laplace_fits(shift: int, scale: Fraction, epsilon: float, variance: float, moved: int) -> bool:
-    """Whether noise on a grid of a power of two has this epsilon and variance, for rows that move so far."""
+def laplace_fits(
+    name: str, shift: int, scale: Fraction, epsilon: float, variance: float, rows: int, touched: int
+) -> bool:
+    """Whether noise on a grid of a power of two has this epsilon and variance, for so many rows and groups."""
     if abs(shift / float(scale) - epsilon) > epsilon * 2.0**-36:
         return False
     grid = math.sqrt(2 * variance) * math.sinh(1 / (2 * float(scale)))
     if not 0 < grid < math.inf:
         return False
-    power = 2.0 ** round(math.log2(grid))
-    return abs(grid - power) <= SCALED * power and moved <= shift * power <= moved * (1 + MOVED)
+    power, moved = 2.0 ** round(math.log2(grid)), rows * touched
+    if abs(grid - power) > SCALED * power or not moved <= shift * power <= moved * (1 + MOVED):
+        return False
+    kind, _, numbered = name.partition(" ")
+    steps = shift - moved / Fraction(power)
+    if kind == "histogram":
+        return steps % touched == 0
+    touches = {"sum": touched, "rows": 2 * touched}.get(kind, 0) if numbered else 0
+    return steps == touches
+
+
+def alone(known: dict[str, Any], noises: Any, white: bool) -> bool:
+    """Whether no other rows and groups of a unit would fit: plain counts tell of r t, white noise of r^2 t alone."""
+    rows, touched, cells = (known[name] for name in BOUNDS)
+    if EPSILONS in known:
+        draws = [name for name in noises if not name.startswith(PROFILE)]
+        if any(name.startswith(("sum ", "rows ")) for name in draws):
+            return True
+        if not draws or touched > 1 or rows > 2**20:
+            return False
+        return all(rows % other for other in range(2, min(rows, cells) + 1))
+    if not white:
+        return True
+    if max(rows, cells) > 2**30 or any(touched % (a * a) == 0 for a in range(2, math.isqrt(touched) + 1)):
+        return False
+    return all(rows % other for other in range(2, math.isqrt(cells // touched) + 1))
 
 
 def held(known: dict[str, Any]) -> set[str]:
@@ -1368,11 +1395,13 @@ def held(known: dict[str, Any]) -> set[str]:
     if not known.keys() & {LOSSES, EPSILONS} or not is_whole(known):
         return found
     if EPSILONS in known:
-        alone = all(name.startswith(PROFILE) for name in known[NOISES])
-        return found | {"law", EPSILONS, NOISES} | (set() if alone else {ROWS, TOUCHED})
+        return found | {"law", EPSILONS, NOISES} | ({ROWS, TOUCHED} if alone(known, known[NOISES], False) else set())
     found |= {"law", LOSSES, NOISES}
     touched, cells = known[TOUCHED], known[CELLS]
-    for one in draws_stated(known):
+    stated = draws_stated(known)
+    if not alone(known, (), all(not one.shared for one in stated)):
+        return found
+    for one in stated:
         lost = one.lost(touched, cells)
         others = [one.lost(other, cells) for other in (touched - 1, touched + 1) if other]
         pinned = all(abs(other - lost) > 2 * PLACES * lost for other in others)

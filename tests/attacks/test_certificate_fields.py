@@ -92,7 +92,7 @@ def record(name: str) -> str:
     assert plan is not None
     drafted = CertificateDraft(
         released=plan.released,
-        mechanism="table" if name in TABLES else name,
+        mechanism="table" if name in (*TABLES, "edited") else name,
         adjacency=plan.adjacency,
         epsilon=1.0,
         delta=0.0 if name == "laplace" else 1e-5,
@@ -208,3 +208,35 @@ def test_what_is_edited_is_noticed_or_named(name: str, remembered: None) -> None
         if verified and value not in ([], {}) and not set(unchecked) - set(named):
             passed.append((path, "removed"))
     assert not passed
+
+
+BOUNDS = "rows_per_group", "groups_per_unit"
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+@pytest.mark.parametrize(
+    "answer",
+    [Count(), Sum("kw", **BETWEEN), Sum("kw", between=(-8, 8)), Mean("kw", **BETWEEN), Histogram("kw", (0, 1, 4))],
+    ids=lambda one: one.name + str(getattr(one, "between", "")),
+)
+def test_rows_and_groups_of_a_unit_are_held_one_by_one_or_named(answer: Any, law: str, remembered: None) -> None:
+    """(2, 3) and (3, 2) have one product, (2, 1) and (1, 4) one square times the other: both edited at once."""
+    many = {"zone": list(map(str, range(6)))}
+    for rows, groups in ((2, 3), (1, 4), (1, 1), (3, 1)):
+        plan = asked(answer, by=many, rows_per_group=rows, groups_per_unit=groups, law=law)
+        plans()["edited"] = plan
+        record.cache_clear()
+        body = record("edited")
+        ok, named = answers(body)
+        assert ok
+        free = {name for name in BOUNDS if f"parameters.{name}" in named}
+        moved = set()
+        for other in ((r, t) for r in range(1, 9) for t in range(1, 7)):
+            made = json.loads(body)
+            made["parameters"].update(zip(BOUNDS, other, strict=True))
+            if answers(json.dumps(made))[0]:
+                moved |= {name for name, one, kept in zip(BOUNDS, other, (rows, groups), strict=True) if one != kept}
+        assert moved == free, (rows, groups)
+        if law == "laplace" and not isinstance(answer, Count | Histogram):
+            assert not free
+    plans().pop("edited")

@@ -84,6 +84,21 @@ def test_what_stands_out_is_lost_too_where_a_radius_leaves_it_outside() -> None:
         assert lost.deviation < 0.55 * lost.expected
 
 
+def test_a_centre_far_from_all_units_does_not_make_their_loss_small() -> None:
+    """A radius below the centre's length: a vector of next to nothing loses of its difference what is missing there."""
+    many, apart, radius = 150, 7000.0, 3444.0
+    near = np.exp(np.random.default_rng(4).normal(0, 0.3, many))
+    truth = float(np.maximum(apart - near - radius, 0.0).sum()), float(np.maximum(apart + near - radius, 0.0).sum())
+    for seed in range(5):
+        whole = NormLaw(histogram(near, seed), NOISE, (float(many), 30.0))
+        sides = [NormLaw(histogram(np.full(many // 2, apart), 10 * seed + k), NOISE, (75.0, 80.0)) for k in range(2)]
+        lost = Clipping(20.0, 1.0, 0.35, 1e6, whole, apart).given(sides, radius)
+        together = sum(one.expected for one in lost)
+        unsure = math.hypot(*(one.deviation for one in lost))
+        assert truth[0] - 2 * unsure < together < truth[1] + 2 * unsure
+        assert together > truth[0] / 2
+
+
 def answers_again(
     table: pd.DataFrame, by: dict[str, Any], answers: list[Any], times: int, epsilon: float = 1.0
 ) -> Iterator[dict[str, Interval]]:

@@ -2,7 +2,9 @@
 
 Integer noise of scale b in steps of a grid g, a power of two, has the variance g^2 / (2 sinh(1/(2b))^2). A unit moves
 a draw by r t rows together, which is the shift of its pair times the grid; shift over scale is the draw's epsilon.
-Draws of a profile share an epsilon as earlier ones tell: they stand there as one number that a unit moves by 1.
+Where sums were rounded to the grid its shift is larger by a step for every number that a unit touches: that tells t
+apart from r. Draws of a profile share an epsilon as earlier ones tell: they stand there as one number that a unit moves
+by 1.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Any
 
 _SCALE = 2.0**-28  # the sampler's scale is a fraction, never below the stated one
 _SHIFT = 2.0**-18  # of what a unit moves, the most that rounding to a grid may add
+_LARGEST_ROWS = 2**20
 _SHARE = 2.0**-36
 _PROFILE = "profile "
 
@@ -21,7 +24,8 @@ _PROFILE = "profile "
 def laplace_problems(
     epsilons: Mapping[str, Fraction],
     variances: Mapping[str, Fraction],
-    moved: int,
+    rows: int,
+    touched: int,
     parts: list[Any],
 ) -> Iterator[str]:
     """What is false of draws of Laplace noise.
@@ -30,7 +34,8 @@ def laplace_problems(
         epsilons: what is spent on each draw.
         variances: of each draw's numbers, in squared rows; "rows 0", "rows 1" and so on share the epsilon of "rows",
             and "profile 0" and so on stand for numbers that a unit moves by 1.
-        moved: by how many rows a unit moves a draw at most.
+        rows: by how many a unit moves a number at most.
+        touched: in how many groups a unit counts at most.
         parts: the parts of the charge, as they are stored.
     """
     sources = [_source(name, epsilons) for name in variances]
@@ -48,19 +53,29 @@ def laplace_problems(
             yield f"the noise of {name} has no epsilon"
             continue
         own = float(epsilons[source]) / sources.count(source)
-        far = moved
-        if name.startswith(_PROFILE):
-            far = 1
-        fitting = [pair for pair in pairs if _fits(pair, own, float(variance), far)]
+        far = rows, touched
+        fitting = [
+            pair for pair in pairs if _fits(name, pair, own, float(variance), far)
+        ]
         if fitting:
             pairs.remove(fitting[0])
         else:
             yield f"the noise of {name} does not follow from its epsilon and the bounds of a unit"
 
 
-def pins_rows(names: Iterable[str]) -> bool:
-    """Whether a draw is there that tells how many rows a unit moves."""
-    return any(not name.startswith(_PROFILE) for name in names)
+def pins_bounds(names: Iterable[str], rows: int, touched: int, cells: int) -> bool:
+    """Whether no other rows and groups of a unit would fit: a count alone tells no more than their product."""
+    draws = [name for name in names if not name.startswith(_PROFILE)]
+    if any(_is_sum(name) for name in draws):
+        return True
+    if not draws or touched > 1 or rows > _LARGEST_ROWS:
+        return False
+    return not any(rows % other == 0 for other in range(2, min(rows, cells) + 1))
+
+
+def _is_sum(name: str) -> bool:
+    """Of sums, and of the halves of rows that stand for one, which are rounded to a grid."""
+    return name.startswith(("sum ", "rows "))
 
 
 def _source(name: str, epsilons: Mapping[str, Fraction]) -> str:
@@ -79,7 +94,11 @@ def _pair(part: Any) -> tuple[int, float] | None:
 
 
 def _fits(
-    pair: tuple[int, float] | None, epsilon: float, variance: float, moved: int
+    name: str,
+    pair: tuple[int, float] | None,
+    epsilon: float,
+    variance: float,
+    far: tuple[int, int],
 ) -> bool:
     """Whether a pair has this epsilon, and noise of this variance on numbers that a unit moves so far."""
     assert pair is not None
@@ -92,4 +111,17 @@ def _fits(
     power = 2.0 ** round(math.log2(grid))
     if abs(grid - power) > _SCALE * power:
         return False
-    return moved <= shift * power <= moved * (1 + _SHIFT)
+    rows, touched = far
+    if name.startswith(_PROFILE):
+        rows = touched = 1
+    moved = rows * touched
+    if not moved <= shift * power <= moved * (1 + _SHIFT):
+        return False
+    rounded = shift - moved / Fraction(power)
+    if name.startswith("sum "):
+        return rounded == touched
+    if name.startswith("rows "):  # of a row both halves
+        return rounded == 2 * touched
+    if name.startswith("histogram "):
+        return rounded % touched == 0
+    return rounded == 0

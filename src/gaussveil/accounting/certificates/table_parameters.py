@@ -17,7 +17,7 @@ from typing import Any
 
 from gaussveil.accounting.certificates.laplace_parameters import (
     laplace_problems,
-    pins_rows,
+    pins_bounds,
 )
 from gaussveil.errors import FormatError
 
@@ -35,6 +35,7 @@ _LISTS = {
 }
 _NOISES = {"rows", "features", "sums", *_LISTS}
 _LAST_PLACES = Fraction(1, 2**40)
+_SEARCHED = 2**30  # more rows or groups are not told apart
 _KEPT = 2.0**-17  # of the mean shift, for rounding to grids
 
 
@@ -86,11 +87,12 @@ def table_checks(
         checks.problems += laplace_problems(
             {name: _positive(part) for name, part in _object(known, EPSILONS).items()},
             {name: _positive(variance) for name, variance in variances.items()},
-            _count(known, ROWS) * _count(known, TOUCHED),
+            _count(known, ROWS),
+            _count(known, TOUCHED),
             parts,
         )
         checks.checked = {LAW, EPSILONS, NOISE}
-        if pins_rows(variances):
+        if pins_bounds(variances, *(_count(known, name) for name in BOUNDS)):
             checks.checked |= {ROWS, TOUCHED}
     return checks
 
@@ -190,8 +192,13 @@ def _noise_problems(
 
 
 def _pinned(known: Mapping[str, object], draws: list[_Draw]) -> Iterator[str]:
-    """Those bounds of a unit of which another number would not fit the noise."""
-    touched, cells = _count(known, TOUCHED), _count(known, CELLS)
+    """Those bounds of a unit of which another number would not fit the noise, alone or with others.
+
+    White noise tells of r^2 t alone: (2, 1) and (1, 4) are as one where there are four groups.
+    """
+    rows, touched, cells = (_count(known, name) for name in BOUNDS)
+    if all(draw.is_white for draw in draws) and not _is_alone(rows, touched, cells):
+        return
     if draws:
         yield ROWS
     for draw in draws:
@@ -201,6 +208,15 @@ def _pinned(known: Mapping[str, object], draws: list[_Draw]) -> Iterator[str]:
             yield TOUCHED
         if not draw.is_white:
             yield CELLS
+
+
+def _is_alone(rows: int, touched: int, cells: int) -> bool:
+    """Whether r^2 t comes from no other r and t, with t at most so many groups."""
+    if max(rows, cells) > _SEARCHED:
+        return False
+    fewer = any(touched % other**2 == 0 for other in range(2, math.isqrt(touched) + 1))
+    widest = math.isqrt(cells // touched)
+    return not fewer and not any(rows % other == 0 for other in range(2, widest + 1))
 
 
 def _draws(stated: Mapping[str, object]) -> Iterator[_Draw]:

@@ -25,6 +25,7 @@ from gaussveil.typing import Floats
 STEPS = 2**20  # by which a unit moves all draws together
 FEWEST_STEPS = 64  # of a number, for which the finest grid is good enough
 FAR = 2.0  # times as many deviations as of Gaussian noise until it strays less than once in a million draws
+DOUBTED = 2.0  # deviations by which units may be fewer than a count says: too little learnt is worse than too much
 COUNTED = 0.02  # of epsilon, for how many units there are
 SUMMED = 0.3  # for the counts of places where they are multiplied by the centre
 # Of epsilon at one unit times epsilon, falling with this power of it; at least and at most. A centre's error times that
@@ -95,8 +96,9 @@ class LaplaceProfileNoise(ProfileNoise):
         return {"shares": self.shares, "shares of few units": few.shares}
 
     def knowing(self, units: float) -> Self:
-        """The noise of what is drawn once it is known how many units there are."""
-        return replace(self, units=units)
+        """The noise of what is drawn once it is known how many units there are, by so few as there may be."""
+        doubted = DOUBTED * math.sqrt(self.layout.places) * self.deviation("units")
+        return replace(self, units=units - doubted / self.rows)
 
     def size(self, name: str) -> float:
         """Of a row, of a unit in a histogram or of the radius of a part, in steps; whole but for a radius.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,10 +27,6 @@ from gaussveil.mechanisms.table.useful import usefulness
 from gaussveil.mechanisms.usefulness import Useful
 from gaussveil.statistics.keys import Listed
 
-if TYPE_CHECKING:
-    pass
-
-
 # units over the noise of a histogram that finds a bound hardly ever wrong
 TRUSTED_NORM = 8
 TRUSTED_RANGE = 12
@@ -47,6 +42,8 @@ class TablePlan(Plan):
     planned: Mapping[str, TableNoise]
     """The noise of every law that was asked for and can answer the request."""
     promise: Promise
+    changed: Callable[[Request], TableNoise]
+    """The noise that another request would get for the same promise: planned anew, its law chosen anew."""
 
     @property
     def law(self) -> str:
@@ -114,7 +111,7 @@ class TablePlan(Plan):
         for place in range(len(request.profiles)):
             noise = self.noise.profile(place).knowing(0.0)
             fewest += [
-                TRUSTED_NORM * noise.deviation(name)
+                TRUSTED_NORM * noise.far * noise.deviation(name)
                 for name in noise.shares
                 if name in TRUSTED
             ]
@@ -185,7 +182,7 @@ class TablePlan(Plan):
         }
 
     def alternatives_of_each(self, units: int = 1000) -> dict[str, dict[str, float]]:
-        """What other bounds would make of the deviation of each number, as factors.
+        """What other bounds would make of the deviation of each number, as factors: every changed request is planned.
 
         Args:
             units: how many each group is taken to have.
@@ -193,7 +190,7 @@ class TablePlan(Plan):
         now = self.deviations(units)
         factors: dict[str, dict[str, float]] = {}
         for words, other in changed_requests(self.request).items():
-            then = nominal_deviations(replace(self.noise, request=other), units)
+            then = nominal_deviations(self.changed(other), units)
             ratios = {
                 name: sd / now[name]
                 for name, sd in then.items()

@@ -90,7 +90,14 @@ class ProfileDraws:
         rough = self._sums("rough", None)
         longest = math.sqrt(layout.moments) * self.largest
         centre = (
-            centre_of(rough.sums, rough.deviation**2, places, noise, longest)
+            centre_of(
+                rough.sums,
+                rough.deviation**2,
+                places,
+                noise,
+                longest,
+                self.noise.far,
+            )
             @ layout.basis
         )
         smooth = self._sums("smooth", centre)
@@ -190,6 +197,15 @@ class ProfileDraws:
                 * float(np.linalg.norm(centre, axis=1).max())
             )
             clipping = replace(clipping, whole=self.whole, apart=apart)
+            if self.layout.moments == 1:
+                # Of curves a nearer radius would take more of the shape than it spares of the noise.
+                both = NormLaw(
+                    np.sum([one.histogram for one in laws], axis=0),
+                    deviation * math.sqrt(len(laws)),
+                    self.units,
+                    self.noise.far,
+                )
+                clipping = replace(clipping, both=both)
         if stated is None:
             return clipping.best(laws)
         return (stated, clipping.given(laws, stated))
@@ -206,12 +222,14 @@ def centre_of(
     counts: Floats,
     count_noise: Variances,
     longest: float,
+    far: float = 1.0,
 ) -> Floats:
     """Coefficients (places x functions) that residuals are taken from: each place's own as far as noise lets it show.
 
     Any centre is right; a near one makes residuals short. Places are drawn to their common mean by as much as their
-    noise exceeds their differences, and that to nothing by as much as its noise exceeds it. Counts that might be
-    nothing are taken as large as their noise, so that nothing is divided by next to nothing.
+    noise exceeds their differences, and that to nothing by as much as its noise exceeds it; where noise strays as `far`
+    as so many times its deviation, what it can reach is no difference. Counts that might be nothing are taken as large
+    as their noise, so that nothing is divided by next to nothing.
     """
     places = len(counts)
     total = max(
@@ -222,14 +240,17 @@ def centre_of(
     common = rough.sum(axis=0) / total
     common *= max(
         1.0
-        - variance * rough.size / max(float(np.sum(rough.sum(axis=0) ** 2)), 1e-300),
+        - far**2
+        * variance
+        * rough.size
+        / max(float(np.sum(rough.sum(axis=0) ** 2)), 1e-300),
         0.0,
     )
     sure = np.maximum(counts, max(math.sqrt(count_noise.one), 1.0))[:, None]
     noise = (variance + common**2 * count_noise.one) / sure**2
     gaps = (rough - counts[:, None] * common) / sure
     weights = sure / sure.sum()
-    spread = np.maximum(np.sum(weights * (gaps**2 - noise), axis=0), 0.0)
+    spread = np.maximum(np.sum(weights * (gaps**2 - far**2 * noise), axis=0), 0.0)
     found = common + gaps * spread / (spread + noise)
     lengths = np.linalg.norm(found, axis=1, keepdims=True)
     return np.asarray(found * np.minimum(1.0, longest / np.maximum(lengths, longest)))

@@ -36,6 +36,7 @@ USUAL_RANGE = 0.4
 STEPS = 4  # of middles and radii in an octave
 MISFIT = 0.1  # of an octave's count, the deviation of the best law from the true one
 TAIL = 0.1  # of the count of all octaves beyond it, the same
+UNKNOWN_UNITS = 1e18  # more than there can be
 LIKELY = 12.0  # laws less likely by a factor of exp(-12) than the best are left out
 LEVELS = (
     0.5,
@@ -171,6 +172,8 @@ class Clipping:
     """Among how many places vectors are divided, each with noise of its own."""
     differing: float = 0.0
     """Of what is expected to be lost, the deviation of what a place lost from its share."""
+    both: NormLaw | None = None
+    """The law of vectors on both sides of the centre together, where they are counted apart."""
 
     def best(self, laws: list[NormLaw]) -> tuple[float, list[Lost]]:
         """The radius where noise and what is not known of the lost length are smallest together; of each law its loss.
@@ -179,6 +182,8 @@ class Clipping:
         The radius is the longest vector's where that is no worse: then nothing is lost.
         """
         doubt = max(one.doubt for one in laws)
+        if self.both is not None:  # of an empty side alone nothing would be believed
+            doubt = min(doubt, self.both.doubt)
         if self.whole is not None:
             doubt = min(doubt, max(self.whole.doubt, self.whole.farthest) + self.apart)
         least = max(doubt, *(one.farthest for one in laws))
@@ -218,13 +223,20 @@ class Clipping:
         return np.array([lost[:, 0], spread])
 
     def _whole_lost(self, places: Integers, further: float) -> Floats:
-        """What whole vectors lose of radii that are longer by so much: between two radii on a line."""
+        """What whole vectors lose of radii that are longer by so much: between two radii on a line.
+
+        Of a radius below nothing every vector loses what is missing there, too, of as many as there may be.
+        """
         assert self.whole is not None
-        wanted = np.clip(radii()[places] + further, radii()[0], radii()[-1])
+        ends = radii()[places] + further
+        wanted = np.clip(ends, radii()[0], radii()[-1])
         near = np.searchsorted(radii()[1:-1], wanted, side="right")
         part = (wanted - radii()[near]) / np.diff(radii())[near]
         shorter, longer = (np.array(self.whole.lost(one)) for one in (near, near + 1))
-        return np.asarray((1 - part) * shorter + part * longer)
+        many, spread = self.whole.units
+        most = np.minimum([[many], [many + NORMAL * spread]], UNKNOWN_UNITS)
+        missing = most * np.maximum(-ends, 0.0)
+        return np.asarray((1 - part) * shorter + part * longer + missing)
 
     def _told(self, laws: list[NormLaw], place: int) -> list[Lost]:
         if radii()[place] >= self.most:

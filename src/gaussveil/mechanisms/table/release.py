@@ -108,7 +108,7 @@ class TableRelease(Mechanism):
         Raises:
             ParameterError: a parameter is out of range, or answers, keys and bounds do not fit each other.
         """
-        law = checks.one_of("law", self.law, LAWS)
+        checks.one_of("law", self.law, LAWS)
         limits = self.rows_per_group, self.groups_per_unit, self.unit_norm, self.bounds
         request = Request.of(
             self.unit,
@@ -118,8 +118,7 @@ class TableRelease(Mechanism):
             self.totals,
             bool(self.other),
         )
-        planned = candidates(request, law, self.promise)
-        noise = chosen_beside(self.account, planned, nominal_deviations)
+        planned, noise = self._planned(request)
         return TablePlan(
             charge=noise.charge,
             released=", ".join(one.name for one in request.answers)
@@ -134,7 +133,13 @@ class TableRelease(Mechanism):
             noise=noise,
             planned=planned,
             promise=self.promise,
+            changed=lambda other: self._planned(other)[1],
         )
+
+    def _planned(self, request: Request) -> tuple[Mapping[str, TableNoise], TableNoise]:
+        """The noise of every law that can answer, and the one that is taken."""
+        planned = candidates(request, self.law, self.promise)
+        return planned, chosen_beside(self.account, planned, nominal_deviations)
 
     def release(self, data: Any) -> Release[Any]:
         """Debit, draw and certify.
