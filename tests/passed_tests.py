@@ -9,11 +9,13 @@ import pytest
 
 
 def passed_before(config: pytest.Config) -> frozenset[str]:
-    """The tests that the file of --go-on named when the run began."""
+    """The tests that the file of --go-on named when the run began; none without that option."""
+    path = config.getoption("--go-on")
+    if path is None:
+        return frozenset()
     if hasattr(config, "workerinput"):
         return frozenset(config.workerinput["passed"])
-    path = config.getoption("--go-on")
-    if path is None or not Path(path).exists():
+    if not Path(path).exists():
         return frozenset()
     return frozenset(Path(path).read_text(encoding="utf-8").splitlines())
 

@@ -35,7 +35,7 @@ def pytest_addoption(parser):
     parser.addoption("--go-on")
 
 def pytest_configure(config):
-    if not hasattr(config, "workerinput"):
+    if config.getoption("--go-on") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(PassedTests(config))
 
 @pytest.hookimpl(tryfirst=True)  # before groups are added to the names
@@ -53,13 +53,17 @@ def test_what_passed_is_left_out_and_what_failed_is_run_again(tmp_path: Path, wo
         SUITE.replace("import pytest\n", f"import pytest\n{grouped}"), encoding="utf-8"
     )
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = xdist_group\n", encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *workers, "--go-on", "build/passed"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *workers]
+    go_on = ["--go-on", "build/passed"]
     tails = []
     alone = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # quick to start
-    for _ in range(2):
-        run = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True, check=False, timeout=300)
+    for options in ([], go_on, go_on):
+        run = subprocess.run(
+            [*command, *options], cwd=tmp_path, env=alone, capture_output=True, text=True, check=False, timeout=300
+        )
         tails.append(run.stdout.splitlines()[-1])
-    assert "1 failed, 3 passed, 1 error" in tails[0]
-    assert "1 failed, 1 passed, 1 error" in tails[1]
+    assert "1 failed, 3 passed, 1 error" in tails[0]  # all of it, as without the option
+    assert "1 failed, 3 passed, 1 error" in tails[1]
+    assert "1 failed, 1 passed, 1 error" in tails[2]
     named = (tmp_path / "build" / "passed").read_text(encoding="utf-8").splitlines()
     assert sorted(named) == ["test_it.py::test_passes[a]", "test_it.py::test_passes[x@y]"]
