@@ -18,7 +18,7 @@ from gaussveil.spectrum.curve import mean_shift_delta
 from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled, RandomisedResponse
 from gaussveil.spectrum.subsampled.companions import Companions, Gaussians
 from gaussveil.spectrum.subsampled.composed import composed
-from gaussveil.spectrum.subsampled.contour import Nodes, Parts
+from gaussveil.spectrum.subsampled.contour import Beside, Nodes, Parts
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.step import Step
 
@@ -309,13 +309,37 @@ def test_what_a_window_leaves_out_is_counted_to_its_size(noise: float, replace: 
     assert parts.left_out == pytest.approx(30 * each, rel=1e-12, abs=0.0)
 
 
-def test_what_is_left_out_is_charged_in_full() -> None:
-    """On nodes that settle, a line through the saddle of a mean shift of 1."""
-    order = 0.5 + 1j * np.arange(0.0, 14.0, 0.05)
-    weight = np.full(order.shape, 0.05 / math.pi, dtype=complex)
+def mean_shift_nodes(between: float, last: float) -> Nodes:
+    """Nodes of a mean shift of 1 on the line through 1/2, K = s (1+s)/2, with lines .45 beside it."""
+    height = np.arange(0.0, last, between)
+    order = 0.5 + 1j * height
+    weight = np.full(order.shape, between / math.pi)
     weight[0] /= 2
-    nodes = Nodes(order, weight, order * (1 + order) / 2, np.zeros(order.shape))
+    beside = np.array([0.05, 0.95])
+    beyond = 0.375 - 0.5 * height[-1] ** 2 - math.log(math.pi * height[-1])
+    return Nodes(
+        order,
+        weight,
+        order * (1 + order) / 2,
+        np.zeros(order.shape),
+        Beside(between, beside, beside * (1 + beside) / 2, beyond),
+    )
+
+
+def test_what_is_left_out_is_charged_in_full() -> None:
+    nodes = mean_shift_nodes(0.05, 14.0)
     value, _, error = nodes.log_delta(0.5)
     assert value == pytest.approx(float(GaussianPair.mean_shift(1.0).log_delta(0.5)), rel=1e-9)
+    assert error < 1e-12
     more = nodes._replace(left_out=0.1 * math.exp(value)).log_delta(0.5)
     assert more[2] - error == pytest.approx(0.1, rel=1e-9)  # of delta, relatively
+
+
+@pytest.mark.parametrize(
+    ("between", "last"), [(0.5, 14.0), (0.4, 14.0), (0.3, 14.0), (0.2, 14.0), (0.05, 3.0), (0.05, 5.0)]
+)
+def test_nodes_that_are_far_apart_or_end_early_are_charged(between: float, last: float) -> None:
+    """The bound by lines beside, and that of what lies beyond the last node, hold and are not far from the truth."""
+    truth = float(GaussianPair.mean_shift(1.0).log_delta(0.5))
+    value, _, error = mean_shift_nodes(between, last).log_delta(0.5)
+    assert 1e-12 < abs(value - truth) <= error <= 100.0 * abs(value - truth)

@@ -26,8 +26,8 @@ from gaussveil.spectrum.subsampled.balls import (
     node_sum,
 )
 from gaussveil.spectrum.subsampled.bands import Band, Spacing
+from gaussveil.spectrum.subsampled.cell_exponents import UP
 from gaussveil.spectrum.subsampled.companions import BallCompanions
-from gaussveil.spectrum.subsampled.line_cells import UP
 from gaussveil.spectrum.turns import surrounded, turn
 
 BAND_GOAL = 23.5  # e-foldings between delta and each error

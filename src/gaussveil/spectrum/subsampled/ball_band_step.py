@@ -23,7 +23,8 @@ from flint import acb, arb, ctx
 
 from gaussveil.spectrum.subsampled.balls import BallStep, exp_up, normal_tail
 from gaussveil.spectrum.subsampled.bands import ENDED, Band, Spacing
-from gaussveil.spectrum.subsampled.line_cells import UP, LineCells, OutputWindow
+from gaussveil.spectrum.subsampled.cell_exponents import UP
+from gaussveil.spectrum.subsampled.line_cells import LineCells, OutputWindow
 from gaussveil.spectrum.subsampled.turned_sums import turned_sums
 from gaussveil.spectrum.work import check_work
 

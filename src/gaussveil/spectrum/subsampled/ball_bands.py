@@ -26,9 +26,9 @@ from gaussveil.spectrum.subsampled.bands import (
     chosen_bands,
     windows_hold,
 )
+from gaussveil.spectrum.subsampled.cell_exponents import UP
 from gaussveil.spectrum.subsampled.companions import BallCompanions
 from gaussveil.spectrum.subsampled.contour import Parts
-from gaussveil.spectrum.subsampled.line_cells import UP
 
 TIGHT_BANDS = 5e-10  # relative width beyond which delta is looked at again
 NEXT_TO_NOTHING = 1e-12  # of delta: a bound that need not be made smaller

@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from flint import acb, arb, ctx
@@ -25,10 +25,10 @@ from gaussveil.spectrum.enclosures.interval import Enclosure, from_scaled
 from gaussveil.spectrum.subsampled.ball_line_step import LineStep, Tilted
 from gaussveil.spectrum.subsampled.balls import apart, between_nodes, exp_up, node_sum
 from gaussveil.spectrum.subsampled.companions import BallCompanions
-from gaussveil.spectrum.subsampled.line_cells import LineCells
+from gaussveil.spectrum.subsampled.falling import Falling, falling_height
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.subsampled.turned_sums import PAIRED, turned_sums
-from gaussveil.spectrum.turns import surrounded, turn
+from gaussveil.spectrum.turns import turn
 
 LINE_GOAL = 30.0  # e-foldings between delta and each error
 TIGHT_LINE = 1e-10  # relative width with which one attempt is enough
@@ -202,46 +202,18 @@ class LineIntegral:
 
     def _height(self, c: float, at: Tilted, goal: float, most: float) -> float:
         """Where what is left should have fallen to e^goal, by the bounds of `_beyond`; infinite above most."""
-        falls = self._falling(c)
-        least = 1.0 / math.sqrt(at.bend)
 
-        def has_fallen(height: float) -> bool:
-            return falls(height) < goal + math.log(height)
+        def beside(height: float) -> float:
+            return float(self.companions.falls(c, height).mid())
 
-        if not least < most:
-            return math.inf
-        near = surrounded(has_fallen, least, factor=1.4, least=least, most=most)
-        if near.before == 0.0 or near.after == math.inf:
-            return near.after
-        return turn(has_fallen, *near, rtol=0.06, by_ratio=True).after
-
-    def _falling(self, c: float) -> Callable[[float], float]:
-        """log of a bound on |F| beyond a height, over that at c, in doubles."""
-        bounds = []
+        falls = []
         for line_step in self.steps:
             look = line_step.look(c, self.log_delta, self.digits)
             if look is not None:
-                cells = LineCells(line_step.step, c, line_step.low, line_step.cut)
-                ratio = (2.0 * look.fourth + 6.0 * look.bend**2) / (24.0 * look.bend)
-                bounds.append((line_step.count, cells, look, ratio))
-        middle = 0.0
-        if bounds:
-            middle = math.sqrt(0.5 / max(ratio for _, _, _, ratio in bounds))
-
-        def log_bound(height: float) -> float:
-            by_paths = float(self.companions.falls(c, height).mid())
-            by_moments = by_paths
-            for count, cells, look, ratio in bounds:
-                here = height**2 * (1.0 - ratio * height**2)
-                there = middle**2 * (1.0 - ratio * middle**2)
-                if height < middle:
-                    by_moments -= 0.5 * count * look.bend * min(here, there)
-                else:
-                    by_moments = -math.inf
-                by_paths += count * cells.falls(max(height, middle), look.value)
-            return max(by_moments, by_paths)
-
-        return log_bound
+                cells = line_step.fresh_cells(c)
+                falls.append(look.fall(line_step.count, cells))
+        start = 1.0 / math.sqrt(at.bend)
+        return falling_height(Falling(beside, falls), goal, start, most)
 
     def _sum(
         self, c: float, peak: float, h: float, nodes: int, beside: float

@@ -17,8 +17,8 @@ from typing import TypeVar
 
 from flint import acb, arb
 
+from gaussveil.spectrum.subsampled.cell_exponents import UP
 from gaussveil.spectrum.subsampled.companions import BallCompanions
-from gaussveil.spectrum.subsampled.line_cells import UP
 from gaussveil.spectrum.subsampled.step import Step
 
 Ball = TypeVar("Ball", arb, acb)

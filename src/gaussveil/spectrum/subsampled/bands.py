@@ -189,6 +189,8 @@ class Band:
     ) -> Spacing:
         """The widest spacing of nodes that lines beside it (on which windows end) allow, for a goal of e-foldings."""
         shifts = c * SHIFTS[c * (1.0 + SHIFTS) < self.parts.companions.highest_order]
+        if c < 0.0:  # between the poles
+            shifts = min(-c, 1.0 + c) * SHIFTS
         values, slopes, _ = self.real(np.concatenate([[c], c - shifts, c + shifts]))
         below = values[1 : 1 + shifts.size]
         above = values[1 + shifts.size :]
@@ -197,13 +199,17 @@ class Band:
             shifts = shifts[within]
             below = below[within]
             above = above[within]
-        peak = float(values[0]) - math.log(c) - math.log1p(c)
-        digits = max(goal + peak - c * self.epsilon + math.log(c) - log_delta, 3.0)
+        peak = float(values[0]) - math.log(abs(c)) - math.log1p(c)
+        digits = max(goal + peak - c * self.epsilon + math.log(abs(c)) - log_delta, 3.0)
         grown = (
             np.maximum(below + shifts * self.epsilon, above - shifts * self.epsilon)
             - peak
         )
-        grown = np.maximum(grown - np.log((c - shifts) * (1.0 + c - shifts)), 0.0)
+        poles = np.minimum(
+            np.abs(c - shifts) * (1.0 + c - shifts),
+            np.abs(c + shifts) * (1.0 + c + shifts),
+        )
+        grown = np.maximum(grown - np.log(poles), 0.0)
         between = 2.0 * math.pi * shifts / (digits + grown)
         columns = np.array([between, shifts, below, above])
         widest, shift, low, high = (

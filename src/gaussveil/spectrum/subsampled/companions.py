@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from flint import acb, arb
 
+from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, Term
 from gaussveil.spectrum.enclosures.interval import outward
 from gaussveil.spectrum.laws.ball_law import BallLaw
@@ -35,6 +36,8 @@ class Gaussians(NamedTuple):
 
     def cumulant(self, order: Complexes) -> Complexes:
         """K(s), the branch that is real on the real axis and continuous above it."""
+        if not self.present:
+            return np.zeros(order.shape, dtype=complex)
         opening = 1.0 + np.multiply.outer(order, self.variance_gap)
         value = (
             -0.5 * order * float(self.multiplicity @ self.log_ratio)
@@ -42,8 +45,24 @@ class Gaussians(NamedTuple):
         )
         return value + 0.5 * order * (1.0 + order) * ((1.0 / opening) @ self.energy)
 
+    def rounding(self, order: Complexes) -> Floats:
+        """What K in doubles is off by: each function by four roundings, each sum by one for each term."""
+        if not self.present:
+            return np.zeros(order.shape)
+        at = np.abs(np.multiply.outer(order, self.variance_gap))
+        opening = 1.0 + np.multiply.outer(order, self.variance_gap)
+        size = np.abs(opening)
+        blur = (1.0 + 2.0 * at) / size  # of what is opened, in roundings
+        apart = np.abs(order) * float(self.multiplicity @ np.abs(self.log_ratio))
+        apart = apart + (4.0 * np.abs(np.log(opening)) + blur) @ self.multiplicity
+        grown = np.abs(order * (1.0 + order))
+        apart = apart + grown * (((4.0 + blur) / size) @ self.energy)
+        return np.asarray(UNIT_ROUNDOFF * (8.0 + self.energy.size) * apart)
+
     def real_moments(self, orders: Floats) -> Floats:
         """Rows of K, K', K'' at real orders inside its domain."""
+        if not self.present:
+            return np.zeros((3, orders.size))
         gap = self.variance_gap
         at = orders[:, None]
         opening = 1.0 + at * gap
@@ -84,9 +103,9 @@ class Companions(NamedTuple):
         return self.gaussians.highest_order
 
     def cumulant(self, orders: Complexes) -> LawMoments:
-        """K(s), any branch of it, and a bound of the laws' rounding; that of Gaussians is next to nothing."""
+        """K(s), any branch of it, and a bound of its rounding."""
         value = self.gaussians.cumulant(orders)
-        rounding = np.zeros(orders.size)
+        rounding = self.gaussians.rounding(orders)
         for law, count in self.laws:
             own = law.cumulant(orders, count)
             value = value + own.log_moment

@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, log_ndtr
 
+from gaussveil.spectrum.subsampled.cell_exponents import UP, Exponents
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.typing import Floats
 
 PATH_CELLS = 1500
-UP = 1e-9  # by which logs of bounds in doubles are raised
 LOG_NORMAL = 0.5 * math.log(2.0 * math.pi)  # minus log phi(0)
 STEEPEST = 2.331122  # where (1 - cos th)/th is largest
 PATHS = 0.49 * math.pi * np.geomspace(1e-3, 1.0, 16)  # Im z over sigma
@@ -49,6 +49,10 @@ class OutputWindow(NamedTuple):
     cap: float
     low: float
     edge: float
+
+    def log_at(self, z: Floats) -> Floats:
+        """log of it, where it has no lower cap."""
+        return np.asarray(log_ndtr((self.cap - z) / self.edge))
 
     def most(self, edges: Floats) -> Floats:
         """log of the largest value between neighbouring edges."""
@@ -83,47 +87,6 @@ class OutputWindow(NamedTuple):
         return np.where(steep < 700.0, grown, over)
 
 
-class Exponents(NamedTuple):
-    """base + c L of a step, without the normal density: its ends between edges, at both ends and to the left; and L."""
-
-    most: Floats
-    least: Floats
-    at_cut: float
-    at_low: float
-    left: float
-    falling: bool
-    losses: Floats
-
-    @staticmethod
-    def of(step: Step, c: float, here: Floats, there: Floats) -> Exponents:
-        """From A at the edges, and at their negatives; all grow with z, but for X and Y exchanged, where they fall."""
-        if step.backward:
-            size = -c * here
-            floor = -c * step.floor
-            return Exponents(size[:-1], size[1:], size[-1], size[0], floor, True, -here)
-        size = (1.0 + c) * here
-        losses = here
-        if step.replace:
-            size = size - c * there
-            losses = here - there
-        return Exponents(size[1:], size[:-1], size[-1], size[0], size[0], False, losses)
-
-    def beyond(self, low: float, slope: float) -> float:
-        """log of the integral over z < low, times root of 2 pi, as phi(z) <= phi(low) e^{low (low - z)} there.
-
-        X and Y exchanged what falls is concave: below its tangent at low, of the given slope.
-        """
-        size = self.left
-        fall = -low
-        slope *= 1.0 + UP
-        if self.falling and fall > slope:
-            tangent = float(self.most[0])
-            if tangent - math.log(fall - slope) < size - math.log(fall):
-                size = tangent
-                fall -= slope
-        return size - 0.5 * low * low - math.log(fall)
-
-
 class LineCells:
     """Upper ends of |e^{base + s L} phi| beside outputs in [low, cut], times a window, at orders of real part c."""
 
@@ -156,14 +119,15 @@ class LineCells:
             least = window.least(edges)
             top = float(window.most(edges[-1:].repeat(2))[0])
             bottom = float(window.most(edges[:1].repeat(2))[0])
-        near = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:]))
-        near = np.where(edges[:-1] * edges[1:] <= 0.0, 0.0, near)
         far = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
         width = (cut - low) / cells
-        upper = exponents.most - 0.5 * near * near + math.log(width) + most
+        upper = exponents.with_density(step, c, edges) + math.log(width) + most
         lower = exponents.least - 0.5 * far * far
         lower = lower + math.log(width / math.sqrt(2.0 * math.pi)) + least
-        left = exponents.beyond(low, float(c * share[0] / noise)) + bottom
+        steep = float(c * share[0] / noise)
+        if c < 0.0:
+            steep = -c / noise
+        left = exponents.beyond(low, steep) + bottom
         self.under = np.append(-np.inf, lower)
         self.mass = np.append(left, upper) - LOG_NORMAL
         self.left = left - LOG_NORMAL
@@ -172,7 +136,7 @@ class LineCells:
         self._take_shares(share, expit((-edges - step.knee) / noise))
         self.negative = 0.0
         if step.backward or step.replace:
-            self.negative = c
+            self.negative = max(c, 0.0)
         losses = np.abs(exponents.losses)
         largest = max(-step.floor, abs(float(here[0])))  # to the left of all cells
         if step.replace:

@@ -58,7 +58,7 @@ class SubsampledLoss(PrivacyCurve):
     """Steps with their counts, one Gaussian loss, and laws, composed: exact for a sequence fixed in advance.
 
     `delta`, `log_delta`, `epsilon` and `tradeoff` speak of X against Y (with the record against without), in doubles,
-    to the private side of errors that are bounded, and of a margin (docs/math/subsampled). `enclose` proves a delta.
+    to the private side of errors that are bounded (docs/math/subsampled). `enclose` proves a delta in balls.
     """
 
     encloses_jointly: ClassVar[bool] = True

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from gaussveil.spectrum.subsampled.band_lines import band_lines, lines_near
-from gaussveil.spectrum.subsampled.bands import (
-    LINE_DIGITS,
-)
 from gaussveil.spectrum.subsampled.contour import (
     ACCURATE,
-    Contour,
     Nodes,
     Parts,
+    Saddle,
     saddle,
 )
-from gaussveil.spectrum.subsampled.lines import BLOCK_NODES, Line, Lines
-from gaussveil.spectrum.subsampled.plain_line import MOST_NODES as PLAIN_NODES
-from gaussveil.spectrum.subsampled.plain_line import WholeLine
+from gaussveil.spectrum.subsampled.lines import Lines
+from gaussveil.spectrum.subsampled.whole_line import LAST_PRODUCTS, line_nodes
 
 DEEP = -100.0  # a log delta for windows before anything is known
 FIRST_WINDOW = 25.0  # e-foldings below Chernoff's bound that the first windows keep
@@ -28,30 +22,13 @@ SURE = -60.0  # log of 1 - delta, as a bound in doubles has it, at which delta i
 
 def one_line(windowed: Parts, epsilon: float) -> Nodes | None:
     """Nodes of a single line that settle delta at epsilon; None where it takes bands."""
-    contour = Contour(windowed, saddle(windowed, epsilon))
-    extent = contour.extent(epsilon)
-    if not math.isfinite(extent):
+    nodes = line_nodes(windowed, epsilon)
+    if nodes is None:
         return None
-    nodes = contour.settle(epsilon, extent)
     _, slope, error = nodes.log_delta(epsilon)
     if error <= ACCURATE * (1.0 + abs(slope) * epsilon):
         return nodes
     return None
-
-
-def plain_line(parts: Parts, epsilon: float, log_delta: float) -> Lines:
-    """The line of companions alone; none where it takes too many nodes."""
-    band = WholeLine(parts, [], epsilon, log_delta)
-    c = band.order()
-    spacing = band.spacing(c, log_delta, LINE_DIGITS)
-    height = band.height(c, spacing.digits)
-    if not (spacing.between > 0.0 and height < PLAIN_NODES * spacing.between):
-        return Lines([], math.inf, epsilon)
-    blocks = max(math.ceil(height / (BLOCK_NODES * spacing.between)), 2)
-    order = c + 1j * spacing.between * np.arange(float(BLOCK_NODES * blocks))
-    return Lines(
-        [Line(order, *parts.companions.cumulant(order), spacing)], 0.0, epsilon
-    )
 
 
 def nodes_for(
@@ -64,7 +41,7 @@ def nodes_for(
     windowed = parts.windowed(log_delta)
     nodes = one_line(windowed, epsilon)
     if nodes is None and not parts.steps:
-        return plain_line(parts, epsilon, log_delta)
+        return Lines([], math.inf, epsilon)
     return nodes or (
         band_lines(windowed, epsilon)
         if goal is None
@@ -77,7 +54,7 @@ def settled(parts: Parts, epsilon: float) -> tuple[float, float, float, Nodes | 
 
     log delta, its slope, its error bound, and the nodes they came from.
     """
-    at = saddle(parts.windowed(DEEP), epsilon)
+    at = first_saddle(parts, epsilon)
     if at.centre < 0.0 and at.peak < SURE:  # there the integral is delta - 1
         return 0.0, 0.0, 0.0, Lines([], 0.0, epsilon)
     if math.isfinite(at.peak):
@@ -96,7 +73,21 @@ def settled(parts: Parts, epsilon: float) -> tuple[float, float, float, Nodes | 
     again, slope_again, error_again = other.log_delta(epsilon)
     if error_again < error:
         return again, slope_again, error_again, other
+    if math.isinf(error):
+        last = line_nodes(parts.windowed(guess), epsilon, LAST_PRODUCTS)
+        if last is not None:
+            return *last.log_delta(epsilon), last
     return log_delta, slope, error, nodes
+
+
+def first_saddle(parts: Parts, epsilon: float) -> Saddle:
+    """The saddle with windows for a delta of e^`DEEP`, or without any where it is smaller: their end would count."""
+    at = saddle(parts.windowed(DEEP), epsilon)
+    if not at.peak >= DEEP:
+        alone = saddle(parts, epsilon)
+        if math.isfinite(alone.peak):
+            return alone
+    return at
 
 
 def accurate(_: float, slope: float, error: float, epsilon: float) -> bool:

@@ -31,8 +31,8 @@ from gaussveil.spectrum.enclosures.interval import (
 )
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.subsampled.companions import NO_SHIFT, BallCompanions, Shift
-from gaussveil.spectrum.subsampled.contour import Parts, saddle
-from gaussveil.spectrum.subsampled.nodes import DEEP, settled
+from gaussveil.spectrum.subsampled.contour import Parts
+from gaussveil.spectrum.subsampled.nodes import DEEP, first_saddle, settled
 from gaussveil.spectrum.subsampled.one_event import at_least
 from gaussveil.spectrum.subsampled.two_sided import MOST_GRID_NODES, enclose_on_grid
 
@@ -200,7 +200,7 @@ class RigorousEnds:
     @np.errstate(all="ignore")
     def guess(self, epsilon: float) -> float:
         """log delta by Chernoff's bound, which may be some e-foldings off."""
-        at = saddle(self.parts.windowed(DEEP), epsilon)
+        at = first_saddle(self.parts, epsilon)
         if math.isfinite(at.peak):
             return min(at.peak + math.log1p(abs(at.centre)), 0.0) - 3.0
         return DEEP

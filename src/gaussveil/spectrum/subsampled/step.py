@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 from gaussveil.spectrum.factors import Factors
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.selection import compiled_steps
@@ -34,7 +33,6 @@ LOOK_CELLS = 256  # of the coarse look at a sum
 # an interval as wide that a look has halved is looked at again, cell by cell, so often at most
 WIDE = 64.0
 MOST_LOOKS = 60
-MOST_SUM_POINTS = 8192  # points of one sum; what would need more is not settled here
 KNOWN_WITHIN = 4.5  # standard deviations by which a density is shifted if its log moment is above what follows
 LARGEST_SUBTRACTED = 3.0  # log moments beyond this are summed without subtracting what their integrals are known to be
 Complexes = Any  # NDArray[np.complex128]
@@ -294,70 +292,6 @@ class Step(StandsFor):
             * math.pi
             * strip
             / (digits + 0.5 * bend * strip * strip + height * turn)
-        )
-
-    def sums(self, orders: Complexes, count: int, cap: float = math.inf) -> Sums | None:
-        """What moments at orders between the two given ones are summed from; None where it takes too many points."""
-        ends = [self._range(float(order), cap) for order in orders.real]
-        low = min(end[0] for end in ends)
-        high = max(end[1] for end in ends)
-        spacing = self.spacing(float(orders.imag.max()), high, count, cap)
-        if not (high - low) < MOST_SUM_POINTS * spacing:
-            return None
-        z = low + spacing * np.arange(math.ceil((high - low) / spacing))
-        return Sums(
-            *self.logs(z),
-            self._log_weight(z, cap) + math.log(spacing / math.sqrt(2.0 * math.pi)),
-        )
-
-
-class Sums(NamedTuple):
-    """The points of a trapezoid sum: A, B and the log of the weight there."""
-
-    first: Floats
-    second: Floats
-    log_weight: Floats
-
-    def moments(self, orders: Complexes) -> StepMoments:
-        """log M at each order."""
-        first = self.first
-        second = self.second
-        exponent = orders[:, None] * (first - second) + first
-        top = float(np.max((exponent + self.log_weight).real))
-        if top > LARGEST_SUBTRACTED:
-            terms = np.exp(exponent + (self.log_weight - top))
-            subtracted = 0.0
-            scale = top
-        else:
-            weight = np.exp(self.log_weight)
-            terms = exp_less_one(exponent) * weight
-            terms -= np.multiply.outer(1.0 + orders, np.expm1(first) * weight)
-            terms += np.multiply.outer(orders, np.expm1(second) * weight)
-            subtracted = 1.0
-            scale = 0.0
-        total = terms.sum(axis=1)
-        size = np.abs(terms)
-        far = np.multiply.outer(
-            np.abs(orders), np.abs(first) + np.abs(second)
-        ) + np.abs(first)
-        rounding = (
-            4.0
-            * UNIT_ROUNDOFF
-            * ((size + subtracted * np.exp(self.log_weight.real)) * far + size).sum(
-                axis=1
-            )
-        )
-        lost = ~(
-            np.abs(total + subtracted) > rounding
-        )  # the moment is no larger than its rounding: that stands for it
-        total = np.where(lost, rounding + 1e-300 - subtracted, total)
-        if subtracted:
-            log_moment = log_one_plus(total)
-        else:
-            log_moment = np.log(total)
-        return StepMoments(
-            log_moment + scale,
-            np.where(lost, 4.0, rounding / np.abs(total + subtracted)),
         )
 
 
