@@ -42,7 +42,7 @@ FEWER_CELLS = 2**14  # where many epsilons are asked for, or one is looked for
 SAME_GRID = 0.1  # width of epsilons that share a grid, relatively below 1
 MANY_ON_GRID = 0.5  # where many epsilons are asked for
 SMALLEST = 1e-9  # epsilon that has a grid of its own
-NEAR = 1.02  # ratio of both ends of several takes beyond which blocks of steps are asked as well
+NEAR = 1.1  # ratio of both ends of several takes beyond which blocks of steps are asked as well
 WIDEST = 1e100  # sums that are told
 NEARBY = 1e-4  # from which a slope is taken, relatively
 SAME = 1e-7  # of an epsilon
@@ -150,7 +150,7 @@ class RandomAllocation(PrivacyProfile):
             math.inf,
             rtol=SAME,
         )
-        if self.takes > 1 and found > 0.0 and self.quick_lower(found) * NEAR < goal:
+        if self.takes > 1 and found > 0.0 and self.lower(found) * NEAR < goal:
             other = float(self._in_blocks().epsilon(goal))
             if other < found and float(self.delta(other)) <= goal:
                 found = other
@@ -206,7 +206,7 @@ class RandomAllocation(PrivacyProfile):
         levels = np.ravel(epsilon)
         if levels.size == 1:
             upper = np.array([_one(self, float(levels[0]), self._cells())])
-            if self.takes > 1 and upper[0] > NEAR * self.quick_lower(float(levels[0])):
+            if self.takes > 1 and upper[0] > NEAR * self.lower(float(levels[0])):
                 upper = np.minimum(upper, self._in_blocks().delta(levels))
             return np.reshape(upper, np.shape(epsilon))
         if (

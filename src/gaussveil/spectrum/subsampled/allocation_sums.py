@@ -2,9 +2,8 @@
 
 The density ratio R of k of T steps is linear in each step's likelihood ratio w, so that moving w to the ends of its
 cell, mean kept, raises E (R - a)_+ and E (1 - aR)_+ (Jensen). Ends of cells lie where g(w) = log(1 + l (w - 1))/l is on
-a lattice; G is the sum of all g. For k = 1, l = 0 and G is R. Else E(1; G), E(R; G) and E(R^2; G) are one convolution
-each, as two draws of steps have so many in common at random, and E(y_+; G) <= (E(y; G) + sqrt(E(1; G) E(y^2; G)))/2
-(derived: docs/math/subsampled).
+a lattice; G is the sum of all g. For k = 1, l = 0 and G is R. Else E(R^n; G), n = 0, 1, .. are one convolution each, as
+so many steps are in one, two, ... of n draws at random (`allocation_draws`; derived: docs/math/subsampled).
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import numpy as np
 import scipy
 
 from gaussveil.spectrum.constants import ULP
+from gaussveil.spectrum.subsampled.allocation_draws import SharedSteps, shared_steps
 from gaussveil.typing import Floats
 
 MASS_ROUNDING = 1e-12  # of a mass
@@ -30,7 +30,7 @@ MOST_TERMS = 200_000
 FEW_STEPS = 100
 FAINT = -80.0  # log of coefficients that are left out, and charged
 TINY = 1e-270  # masses whose tilt doubles may not hold
-SEEN = 1e-26  # share of E R^2 that may be left out, each time; it is charged
+AT_ONCE = 64  # products that are summed at once
 CHARGED = 1e-6  # share of delta that outputs and sums beyond grids may be charged with
 CHARGED_BEYOND = 14.5  # deviations beyond which outputs are charged at any delta
 
@@ -47,16 +47,15 @@ class Grid(NamedTuple):
 
 
 class Measures(NamedTuple):
-    """One step's cells from number `base` on: probabilities without the record, E(w; cell), and E(w^2; cell)."""
+    """One step's cells from number `base` on: probabilities without the record, and E(w^n; cell), n = 1, 2, ..."""
 
     base: int
     plain: Floats
-    once: Floats | None = None
-    twice: Floats | None = None
+    powers: tuple[Floats, ...] = ()
 
 
 class Sums(NamedTuple):
-    """Measures of cells of G, `first` being the number of the first: 1, R and R^2 as far as asked, with errors of each.
+    """Measures of cells of G, `first` being the number of the first: powers of R as far as asked, with errors of each.
 
     A measure at number n is the array's e^(log_scale - tilt n), up to what is wrapped around.
     """
@@ -184,36 +183,22 @@ def sums(
     tilts /= total
     transforms = [
         _transform(measure * tilts, size, steps)
-        for measure in (step.plain, step.once, step.twice)
-        if measure is not None
+        for measure in (step.plain, *step.powers)
     ]
     sizes = np.abs(transforms[0][0]) + transforms[0][1]
-    common = steps
-    grown = 0.0
-    if len(transforms) > 1:  # what measures of R have at most beside the plain ones
-        common = max(steps - 2 * takes, 0)
-        grown = (
-            2.0
-            * takes
-            * max(math.log(max(float(abs(one[0])), 1.0)) for one, _ in transforms)
-        )
+    draws = len(step.powers)
+    moments = [max(math.log(float(abs(one[0]))), 0.0) for one, _ in transforms]
+    # what measures of R^n have at most beside the plain ones
+    grown = draws * takes * max(log / max(n, 1) for n, log in enumerate(moments))
+    common = max(steps - draws * takes, 0)
     kept = np.flatnonzero(common * np.log(sizes) + grown > FAINT)
-    plain, *others = (_part(one[kept], lost[kept]) for one, lost in transforms)
-    bound = np.exp(steps * plain.log_bound)
-    parts = [(np.exp(steps * plain.log), bound, bound * steps * plain.relative)]
-    if others:
-        once = others[0]
-        bound = np.exp((steps - takes) * plain.log_bound + takes * once.log_bound)
-        value = np.exp((steps - takes) * plain.log + takes * once.log)
-        parts.append(
-            (
-                value,
-                bound,
-                bound * ((steps - takes) * plain.relative + takes * once.relative),
-            )
-        )
-    if len(others) > 1:
-        parts.append(_square(plain, once, others[1], steps, takes))
+    logs = [_part(one[kept], lost[kept]) for one, lost in transforms]
+    parts = [_product(logs[:1], np.array([steps]))]
+    if draws:
+        parts.append(_product(logs[:2], np.array([steps - takes, takes])))
+    if draws > 1:
+        rounded = tuple(math.ceil(float(part.log_bound[0])) for part in logs[2:])
+        parts += [_power(logs, one) for one in shared_steps(steps, takes, rounded)]
     measures = []
     errors = []
     for value, bound, error in parts:
@@ -240,55 +225,26 @@ def sums(
     )
 
 
-def _square(
-    plain: _Part, once: _Part, twice: _Part, steps: int, takes: int
-) -> tuple[Floats, Floats, Floats]:
-    """The transform of E(R^2; G): two draws have j steps in common with hypergeometric probability."""
-    common, chance = in_common(steps, takes)
-    moments = [float(part.bound[0]) for part in (plain, once, twice)]
-    log_odds = math.log(moments[2]) + math.log(moments[0]) - 2.0 * math.log(moments[1])
-    weight = np.log(np.maximum(chance, 1e-300)) + common * log_odds
-    kept = np.flatnonzero(weight > weight.max() + math.log(SEEN))
-    low, high = int(common[kept[0]]), int(common[kept[-1]])
-    chosen = chance[kept[0] : kept[-1] + 1]
-    crossed = twice.transform * plain.transform
-    paired = once.transform**2
-    bounds = twice.bound * plain.bound, once.bound**2
-    value = np.full(paired.size, chosen[-1], dtype=complex)
-    bound = np.full(paired.size, chosen[-1])
-    powers = np.ones(paired.size, dtype=complex)
-    power = np.ones(paired.size)
-    for probability in chosen[-2::-1]:
-        powers = powers * paired
-        power = power * bounds[1]
-        value = value * crossed + probability * powers
-        bound = bound * bounds[0] + probability * power
-    rest = steps - 2 * takes + low
-    value *= np.exp(
-        low * twice.log + 2.0 * (takes - high) * once.log + rest * plain.log
-    )
-    bound *= np.exp(
-        low * twice.log_bound
-        + 2.0 * (takes - high) * once.log_bound
-        + rest * plain.log_bound
-    )
-    relative = (
-        steps * plain.relative + 2.0 * takes * once.relative + takes * twice.relative
-    )
-    relative = relative + 32.0 * ULP * (takes + 4.0)
-    return value, bound, bound * relative + takes * SEEN * float(bound[0])
+def _product(parts: list[_Part], counts: Floats) -> tuple[Floats, Floats, Floats]:
+    """A product of powers, a bound of its size, and one of its error."""
+    columns = list(zip(counts.tolist(), parts))
+    bound = np.exp(sum(count * part.log_bound for count, part in columns))
+    value = np.exp(sum(count * part.log for count, part in columns))
+    return value, bound, bound * sum(count * part.relative for count, part in columns)
 
 
-def in_common(steps: int, takes: int) -> tuple[Floats, Floats]:
-    """How many steps two draws of k of T share, and the probabilities of that."""
-    least = max(0, 2 * takes - steps)
-    common = np.arange(float(least), takes + 1.0)
-    before = common[:-1]
-    grown = (
-        2.0 * np.log(takes - before)
-        - np.log(before + 1.0)
-        - np.log(steps - 2.0 * takes + before + 1.0)
-    )
-    logs = np.append(0.0, np.cumsum(grown))
-    chance = np.exp(logs - logs.max())
-    return common, chance / chance.sum()
+def _power(parts: list[_Part], shared: SharedSteps) -> tuple[Floats, Floats, Floats]:
+    """The transform of E(R^n; G): a mean of products over how many of n draws a step is in."""
+    width = shared.counts.shape[1]
+    logs = np.stack([part.log for part in parts[:width]])
+    bounds = np.stack([part.log_bound for part in parts[:width]])
+    relative = np.stack([part.relative for part in parts[:width]])
+    value = np.zeros(logs.shape[1], dtype=complex)
+    bound = np.zeros(logs.shape[1])
+    for start in range(0, len(shared.counts), AT_ONCE):
+        counts = shared.counts[start : start + AT_ONCE].astype(np.float64)
+        chances = shared.log_chances[start : start + AT_ONCE, None]
+        value += np.exp(counts @ logs + chances).sum(axis=0)
+        bound += np.exp(counts @ bounds + chances).sum(axis=0)
+    share = shared.counts.max(axis=0) @ relative + shared.relative
+    return value, bound, bound * share + shared.missing
