@@ -78,7 +78,8 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
 
     asked: Any = read_json(folder / "request.json")
     request = asked["request"]
-    offer = make_offer(request["order"], address, asked["table_name"])
+    payer = Account(asked["ledger"], request["account"])
+    offer = make_offer(request["order"], address, asked["table_name"], payer)
     tell(folder, 1, offer.seconds())
     room = offer.prepare()
     with ExitStack() as files:
@@ -92,7 +93,7 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
             request, address, asked["ledger"]
         )  # another release may have come before this one
         with release_id_given(request["key"]):
-            outcome = offer.release(Account(asked["ledger"], request["account"]))
+            outcome = offer.release(payer)
         with suppress(
             OSError
         ):  # a disk that is full now must not lose a release whose room is taken

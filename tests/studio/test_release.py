@@ -263,3 +263,27 @@ def test_kills_at_random_moments_debit_once_at_most_and_lose_nothing(
                     break
             else:
                 look(running)
+
+
+def test_a_preview_has_the_noise_that_the_account_will_choose(studio: Running) -> None:
+    """Two groups would have Laplace noise by themselves; an account of many releases takes Gaussian noise, which it
+    adds up to less, and one of delta 0 the other."""
+    order = {"unit": "b", "answer": "count", "by": "values", "by_column": "a", "by_values": "1,2"}
+    lines = [f"{1 + row % 2},{row}" for row in range(300)]
+    (studio.folder / "tables" / "two.csv").write_text("\n".join(["a,b", *lines]) + "\n", encoding="utf-8")
+    account, pure = studio.account(), studio.account()
+    studio.ledger.open_account(f"pure {pure}", epsilon=3.0, delta=0.0)
+    for payer, law in ((account, "gaussian"), (account, "gaussian"), (f"pure {pure}", "laplace")):
+        asked = studio.order(payer, "table", "folder-0/two.csv", **order)
+        told = studio.client.post("/api/preview", json={name: asked[name] for name in ("account", "table", "order")})
+        budget = told.json()["budget"]
+        assert budget["allowed"] is True
+        before = studio.ledger.statement(payer)
+        studio.client.post("/api/releases", json=asked)
+        found = studio.finished(asked["key"])
+        assert found["state"] == "released", found["message"]
+        after = studio.ledger.statement(payer)
+        assert after.spent_epsilon == pytest.approx(budget["after"], rel=1e-9)
+        assert len(after.charges) == len(before.charges) + 1 or after.charges[-1][1] > before.charges[-1][1]
+        certificate = studio.client.get(f"/api/releases/{asked['key']}/files/certificate.json").json()
+        assert certificate["parameters"]["law"] == law

@@ -5,16 +5,22 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from gaussveil.accounting import Account
 from gaussveil.errors import GaussveilError
 from gaussveil_studio.offers.kinds import KINDS
 from gaussveil_studio.offers.offer import Offer, OfferPlan
 
 
-def make_offer(order: dict[str, Any], address: str | None, table_name: str) -> Offer:
-    """The offer behind an order; its module loads now."""
+def make_offer(
+    order: dict[str, Any],
+    address: str | None,
+    table_name: str,
+    account: Account | None = None,
+) -> Offer:
+    """The offer behind an order, beside the account that would pay; its module loads now."""
     mechanism = order["mechanism"]
     made: Offer = getattr(_module(mechanism), f"{mechanism.title()}Offer")(
-        order, address, table_name
+        order, address, table_name, account
     )
     return made
 
@@ -48,7 +54,8 @@ def preview(
     account = request["account"]
     shown = digest(request, address, ledger)  # of what was there before we looked
     try:
-        plan: OfferPlan = make_offer(order, address, table_name).plan()
+        payer = Account(ledger, account) if account else None
+        plan: OfferPlan = make_offer(order, address, table_name, payer).plan()
         if account:
             budget = before_and_after(ledger, account, plan, order)
         else:

@@ -112,6 +112,9 @@ class Offer(ABC):
     order: Mapping[str, Any]
     address: str | None
     table_name: str = "table"
+    account: Account | None = (
+        None  # that would pay: what noise is best may depend on it
+    )
     _known: dict[str, Any] = field(default_factory=dict)
 
     file_name = "release.csv"  # of the download

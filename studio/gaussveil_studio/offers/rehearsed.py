@@ -158,6 +158,10 @@ class RehearsedOffer(Offer):
     def _facts(self, rehearsed: Reply) -> Facts:
         return ()
 
+    def _beside_account(self) -> dict[str, Any]:
+        """What the mechanism would choose by the account that pays; a rehearsal pays from none, so it is told."""
+        return {}
+
     def _doubtful(self) -> str:
         """Why such a release cannot be useful, where public numbers say so."""
         return ""
@@ -178,7 +182,11 @@ class RehearsedOffer(Offer):
         """The charge and the answers that simulated rows give; from the schema alone."""
         data = self._simulated()
         seeds = map(SeededGenerator, range(1, 1 + self.rehearsals))
-        found = [self._answer(self._mechanism(generator=seed), data) for seed in seeds]
+        beside = self._beside_account()
+        found = [
+            self._answer(self._mechanism(generator=seed, **beside), data)
+            for seed in seeds
+        ]
         self._known["room"] = ROOM + 4 * len(
             found[0].encoded()
         )  # the release will be as large, about

@@ -210,9 +210,15 @@ class TableOffer(RehearsedOffer):
             *((("Worth asking", _in_form(useful)),) if useful else ()),
         )
 
+    def _beside_account(self) -> dict[str, Any]:
+        """The law of the noise; without an account that of a first release, of which many add up to less."""
+        if self.account is None:
+            return {"law": "gaussian"}
+        return {"law": self._mechanism(account=self.account).plan().law}
+
     def _useful(self) -> Useful:
         """Whether so many units can make it useful, and what to ask instead; from public numbers."""
-        plan = self._mechanism().plan()
+        plan = self._mechanism(**self._beside_account()).plan()
         return plan.useful(self.order["units"] * groups_apart(plan.request))
 
     def _doubtful(self) -> str:
