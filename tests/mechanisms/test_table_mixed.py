@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 import scipy
 
-from gaussveil import Count, Ledger, Mean, Quantile, TableRelease, verify
+from gaussveil import Count, Histogram, Ledger, Mean, Quantile, TableRelease, verify
 from gaussveil.accounting import Charge
 from gaussveil.accounting.composition import Composition
 from gaussveil.errors import BudgetExceededError
@@ -92,3 +93,21 @@ def test_eight_quantiles_are_searched_for_as_without_a_choice_of_laws() -> None:
         assert auto.law == "gaussian"
         assert auto.charge == gaussian.charge
         assert auto.deviations() == gaussian.deviations()
+
+
+@pytest.mark.parametrize(("groups", "touched", "rows"), [(1, 1, 1), (5, 4, 1), (8, 3, 2), (24, 8, 1)])
+def test_the_law_taken_for_mixed_requests_is_never_worse_than_either_alone(
+    groups: int, touched: int, rows: int
+) -> None:
+    """Counts, means, histograms and learnt means in all pairs and triples, by the plan's own error."""
+    between = (0.0, 8.0)
+    kinds = [Count(), Mean("kw", between=between), Histogram("kw", (0.0, 2.0, 8.0)), Mean("age", bounds="auto")]
+    kinds.append(Quantile("kw", (0.1, 0.5, 0.9), between=between))
+    bounds: dict[str, Any] = {"groups_per_unit": touched, "rows_per_group": rows, "by": {"zone": list(range(groups))}}
+    for size in (2, 3):
+        for answers in combinations(kinds, size):
+            errors = {}
+            for law in ("auto", "gaussian", "laplace")[: 3 - (kinds[-1] in answers)]:
+                made = TableRelease(unit="home", epsilon=1.0, delta=1e-6, answers=answers, law=law, **bounds)
+                errors[law] = float(np.mean(np.log(list(made.plan().deviations().values()))))
+            assert errors.pop("auto") <= min(errors.values()) + 1e-9

@@ -335,8 +335,8 @@ def overview_figure(
         )
         notes = (
             "mean kW by hour; the band holds the true one with 95 %",
-            "kW, with the band for a reading",
-            "kW by part of the day, of homes that nobody lives in",
+            f"kW; the band holds a reading with {100 * forecast.coverage:.0f} %",
+            "kW of made-up days; bands: half and 90 % of them",
             "epsilon: promises summed, and composed exactly",
         )
         for axes, title, note in zip(panels, titles, notes):
