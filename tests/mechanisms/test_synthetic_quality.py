@@ -20,8 +20,15 @@ from gaussveil.postprocessing.synthetic.copulas import correlation_room
 from gaussveil.postprocessing.synthetic.laws import counts_of_classes, tilted
 from gaussveil.postprocessing.synthetic.marginals import Marginal
 from gaussveil.postprocessing.synthetic.quality import Quality
-from gaussveil.postprocessing.synthetic.search import Sought, looked_for, standing_out
-from gaussveil.postprocessing.synthetic.summary import Told, statements
+from gaussveil.postprocessing.synthetic.search import (
+    FOUND_CHANCE,
+    ROUNDS,
+    Sought,
+    looked_for,
+    records_to_stand_out,
+    standing_out,
+)
+from gaussveil.postprocessing.synthetic.summary import Told, banded, statements, tail_rooms
 
 from .synthetic_people import PROMISE, RANGES, VALUES, drawn, people
 
@@ -203,7 +210,7 @@ def test_octaves_are_never_made_of_noise() -> None:
     assert not told[told["column"].isin(quality.unknown)]["trusted"].any()
     foreseen = table.plan(data).parameters["rows_for_ranges"]
     assert foreseen > 3000
-    with pytest.raises(GaussveilError, match=r"too few to learn the range of morning, evening: \d+ would do"):
+    with pytest.raises(GaussveilError, match=r"too few to learn the range of morning, evening: with \d+ all are found"):
         replace(table, rows=3000).plan(data)
     replace(table, rows=foreseen).plan(data)
 
@@ -273,9 +280,93 @@ def test_correlations_of_normal_columns_have_little_room_and_of_skewed_ones_much
     assert correlation_room(plain, plain, np.zeros(1), np.ones(1)) == (0, 0)
 
 
-def test_a_distance_says_how_many_columns_it_does_not_speak_of() -> None:
+def test_columns_that_are_left_empty_count_as_wrong() -> None:
     """A sheet with 21 of 22 columns left empty was said to be off by 20 % by noise alone, and no more."""
     laws = Quality(150.0, {"a": 0.2, "b": 1.0, "c": 1.0}, {}, 0.0, (), ("b", "c"))
-    assert laws.on_distance.endswith("20.0% of their rows, apart from 2 of 3 that are left empty")
+    assert laws.mean_gap == pytest.approx(2.2 / 3)
+    assert laws.on_distance.endswith("73.3% of their rows, the 2 of 3 that are left empty wholly")
+    assert not laws.usable
+    assert laws.verdict is not None
+    assert laws.verdict.startswith("2 of 3 columns are left empty")
+    half = Quality(150.0, {"a": 0.1, "b": 1.0}, {}, 0.0, (), ("b",))
+    assert half.usable
+    assert half.verdict is None
     whole = Quality(150.0, {"a": 0.2, "b": 0.4}, {}, 0.0, ())
     assert whole.on_distance.endswith("30.0% of their rows")
+    assert whole.verdict is not None
+    assert "off by 30%" in whole.verdict
+
+
+def test_ranges_are_found_from_the_number_of_rows_on_that_a_plan_names() -> None:
+    """Of a column of which half lies within a factor of four, the rest far apart, in three counts with their noise."""
+    generator = np.random.default_rng(0)
+    column = column_of("load", pa.float64())
+    looks = looked_for(12)
+    first = Sought.first(column)
+    rows = records_to_stand_out(column, looks, 12)
+    parts = np.full(first.cells.size, 0.0)
+    middle = int(first.cells.codes(np.array([3.0]))[0])
+    parts[[middle - 1, middle]] = 0.25
+    parts[middle + 5 :: 4][:10] = 0.05
+    missed = 0
+    for _ in range(400):
+        seen = first
+        for part in ROUNDS:
+            noise = part**-0.5
+            if seen.masses is None:
+                seen = seen.seen(rows * parts + noise * generator.standard_normal(len(parts)), noise, looks)
+        missed += seen.masses is None
+    assert missed <= 400 * (1 - FOUND_CHANCE) / 12 + 4
+    few = first.seen(rows * parts / 2, 1.0, looks)
+    assert few.masses is None
+
+
+def test_a_plan_says_column_by_column_what_to_expect() -> None:
+    data = people(100).drop(columns="who")
+    plan = SyntheticTable(**PROMISE, bounds="auto", between={"height": (100, 220)}).plan(data)
+    told = "\n".join(plan.expectations)
+    for size in ("1000", "10000", "100000"):
+        shares = plan.parameters["expected_distances"][size]
+        assert f"of {size} rows columns would be off by about {np.mean(list(shares.values())):.1%}" in told
+        assert all(f"{name} {gap:.1%}" in told for name, gap in shares.items())
+    assert f"from {plan.parameters['rows_for_ranges']} rows on all ranges" in told
+    assert "whose values are not listed" in told
+    few = SyntheticTable(epsilon=0.2, delta=1e-6, bounds="auto").plan(data)
+    assert "of 1000 rows these might be left empty: " in "\n".join(few.expectations)
+    assert few.parameters["expected_distance"]["1000"] > 0.5
+
+
+def test_statements_have_room_for_where_numbers_lie_in_the_outermost_cells() -> None:
+    """One in ten lies beyond 1, and how far is not counted: the mean and the largest quantile may be that far off."""
+    numbers = np.concatenate([np.linspace(0, 1, 900), np.linspace(1, 5, 100)])
+    table = pa.table({"a": numbers, "b": numbers[::-1]})
+    columns = [column_of(name, pa.float64()) for name in table.column_names]
+    ends = {"a": (-np.inf, 1.0), "b": (-np.inf, np.inf)}
+    rooms = tail_rooms(table, columns, ends, [["a", "b"]])
+    assert rooms[Told("a", "mean")] == pytest.approx((0.2, 0.2))
+    assert rooms[Told("a", "quantile 0.95")] == pytest.approx((2.0, 2.0), rel=0.02)
+    assert rooms[Told("a", "quantile 0.75")] == (0, 0)
+    assert rooms[Told("b", "mean")] == (0, 0)
+    drawn, near = (np.corrcoef(one, numbers[::-1])[0, 1] for one in (numbers, numbers.clip(max=1)))
+    assert rooms[Told("a", "correlation", "b")] == pytest.approx((abs(drawn - near),) * 2)
+    bands = banded(statements(table, columns), [{}], 0.0, columns, {}, (), rooms).to_pandas()
+    assert not bands["trusted"].any()
+    exact = [dict.fromkeys(statements(table, columns), 0.0)] * 4
+    told = banded(statements(table, columns), exact, 0.0, columns, {}, (), rooms).to_pandas()
+    (mean,) = told[(told["column"] == "a") & (told["statistic"] == "mean")].itertuples()
+    assert mean.high - mean.value == pytest.approx(0.2)
+    trusted = told[told["column"] == "a"].set_index("statistic")["trusted"]
+    assert trusted["mean"]
+    assert not trusted["quantile 0.95"]
+
+
+def test_edges_beyond_the_last_one_lie_near_it_whatever_the_range() -> None:
+    """A tenth of the records lie beyond 4.5, of a range up to 100: where, the next count can tell."""
+    cells = Cells.of([0.0, 1.0, 2.0, 3.0, 4.5, 100.0])
+    masses = np.array([0.0, 4000.0, 3000.0, 2000.0, 1000.0])
+    column = replace(column_of("load", pa.float64()), low=0.0, high=100.0)
+    finer = Sought(column, cells, masses).finer(np.array([0.5, 0.91, 0.93, 0.95, 0.97]), 0.0)
+    assert finer.masses is not None
+    assert finer.masses.sum() == pytest.approx(10_000)
+    inner = finer.cells.edges[1:-1]
+    assert ((inner > 4.5) & (inner < 7.5)).sum() == 4

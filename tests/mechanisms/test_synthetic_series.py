@@ -17,6 +17,7 @@ from gaussveil.postprocessing.synthetic.series import (
     WIDTHS,
     Chain,
     Link,
+    anchors_of,
     correlations_of,
     followed,
     mean_scores,
@@ -112,12 +113,32 @@ def test_partial_correlations_are_those_given_what_lies_between() -> None:
     np.testing.assert_allclose(found, np.diag([0.6] * 3, 1), atol=1e-12)
 
 
-def test_steps_and_squares_tell_correlations() -> None:
+def test_departures_and_squares_tell_correlations() -> None:
     generator = np.random.default_rng(2)
     matrix = 0.7 ** np.abs(np.subtract.outer(np.arange(3), np.arange(3)))
-    rows = generator.standard_normal((50_000, 3)) @ np.linalg.cholesky(matrix).T
-    steps, squares = followed(rows)
-    np.testing.assert_allclose(correlations_of(steps.mean(axis=0), squares.mean(axis=0)), [0.7, 0.7], atol=0.01)
+    rows = generator.standard_normal((50_000, 3)) @ np.linalg.cholesky(matrix).T * np.array([1.0, 2.0, 0.7])
+    for expected in (0.7, 0.0, -0.9):
+        anchors = anchors_of(np.full(2, expected))
+        told = (one.mean(axis=0) for one in followed(rows, anchors))
+        np.testing.assert_allclose(correlations_of(*told, anchors), [0.7, 0.7], atol=0.01)
+
+
+def test_near_its_anchor_a_correlation_bears_wrong_squares() -> None:
+    """Noise in the squares of a tenth of them moves a correlation by its distance from the anchor, and no more."""
+    anchors = anchors_of(np.array([0.6]))
+    found = correlations_of(np.zeros(1), np.array([0.2, 0.2]), anchors)
+    moved = correlations_of(np.zeros(1), np.array([0.22, 0.22]), anchors)
+    assert found == pytest.approx(anchors)
+    assert moved == pytest.approx(anchors)
+    apart = correlations_of(np.array([-0.1]), np.array([0.22, 0.22]), anchors)
+    assert anchors - apart == pytest.approx(0.1 / 1.1)
+
+
+def test_large_values_that_go_on_count_little() -> None:
+    row = np.full((1, 6), 5.0)
+    departures, _ = followed(row, anchors_of(np.full(5, 0.6)))
+    plain, _ = followed(row, np.full(5, 0.6))
+    assert 0 < departures.max() < 0.75 * plain.max()
 
 
 @pytest.mark.parametrize("series", [["x*"], ["h0"], ["*"], ["h*", "h[0-3]"]])

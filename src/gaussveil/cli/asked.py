@@ -173,8 +173,11 @@ def tell_plan(
     lines = [
         f"would release: {plan.released}",
         f"promise: {promise}",
+        *plan.expectations,
         "nothing was spent or written",
     ]
+    if plan.expectations:
+        answer["expectations"] = list(plan.expectations)
     tell(answer, lines, json=json)
 
 

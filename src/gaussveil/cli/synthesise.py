@@ -138,12 +138,12 @@ def synthesise(
         "columns": drawn.column_names,
     }
     facts |= {"expected_distance": model.quality.mean_gap}
+    facts |= {"usable": model.quality.usable}
     facts |= {"advice": list(model.quality.advice)}
     facts |= {"left_empty": list(model.quality.unknown)}
     facts |= {"least_missing": model.quality.least_share}
     lines = release_lines(out, release.certificate, f"{drawn.num_rows} rows of nobody")
-    if not drawn.num_rows:
-        lines.append(NO_ROWS)
+    lines = _first_of_all(model, drawn) + lines
     lines += [
         model.quality.on_distance,
         model.quality.on_missing,
@@ -151,6 +151,18 @@ def synthesise(
         *(f"beware: {one}" for one in model.quality.advice),
     ]
     tell(facts, lines, json=asked.json)
+
+
+def _first_of_all(model: SyntheticModel, rows: pa.Table) -> list[str]:
+    """What a reader of one line must know: that the rows are of no use, or which columns are empty."""
+    assert model.quality is not None
+    if not rows.num_rows and model.quality.verdict is not None:
+        return [f"UNUSABLE: {model.quality.verdict}", NO_ROWS]
+    if not model.unknown:
+        return []
+    names = ", ".join(model.unknown)
+    count = len(model.quality.gaps)
+    return [f"{len(model.unknown)} of {count} columns are left empty: {names}"]
 
 
 def _on_ranges(

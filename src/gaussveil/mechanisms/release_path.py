@@ -116,6 +116,8 @@ class Plan(Shown):
     """The delta to certify where the caller left it to the design."""
     drawn_from: tuple[ArrayLike, ...] = ()
     """Random quantities that the guarantee counts on, each once: no ledger pays for a second release of one."""
+    expectations: tuple[str, ...] = ()
+    """How good the answer will be, in sentences, from public numbers."""
 
     def _facts(self) -> dict[str, str]:
         return {"released": self.released, "hidden": str(self.adjacency)}

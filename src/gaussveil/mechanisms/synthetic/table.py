@@ -34,14 +34,22 @@ from gaussveil.mechanisms.noisy_sums import ROUNDING_SHIFT, SAMPLER_RESERVE
 from gaussveil.mechanisms.release_path import Mechanism, Plan
 from gaussveil.mechanisms.synthetic.budget import Shares, sampler_error
 from gaussveil.mechanisms.synthetic.draws import SyntheticDraws
-from gaussveil.mechanisms.synthetic.foreseen import foreseen, require_enough
+from gaussveil.mechanisms.synthetic.foreseen import (
+    expectations,
+    foreseen,
+    require_enough,
+)
 from gaussveil.mechanisms.synthetic.records import TableRecords, read_table
 from gaussveil.mechanisms.synthetic.replays import replayed_errors
 from gaussveil.mechanisms.table.laws import key_error_of
 from gaussveil.mechanisms.table.noise import MOST_COORDINATES
 from gaussveil.noise import SeededGenerator
 from gaussveil.postprocessing.synthetic.model import SyntheticModel
-from gaussveil.postprocessing.synthetic.summary import banded, statements
+from gaussveil.postprocessing.synthetic.summary import (
+    banded,
+    statements,
+    tail_rooms,
+)
 from gaussveil.spectrum import GaussianPair
 from gaussveil.statistics import as_source
 from gaussveil.statistics.unit import unit_of
@@ -188,6 +196,7 @@ class SyntheticTable(Mechanism):
                 columns,
                 self.model_.rooms(self._series),
                 self.model_.unknown,
+                tail_rooms(rows, columns, self.model_.tails, self._series),
             )
         )
 
@@ -277,6 +286,9 @@ class SyntheticTable(Mechanism):
                     for_stages(shift / rows), touched
                 ),
             },
+            expectations=expectations(
+                records, self._shares(records), shift, size, self._key_error(records)
+            ),
         )
 
     def _key_error(self, records: TableRecords) -> float:

@@ -23,7 +23,7 @@ ATOM_DENSITY = 12.0  # of its neighbours', from which on a narrow cell is a sing
 ATOM_SHARE = 0.01  # of the records, at least
 ATOM_WIDTH = 0.02  # of the distance between the quartiles that a cell with a single value has at most
 MOST_DIGITS = 17
-# parts of a last edge's distance from the median, by which a learnt range is divided beyond
+# parts of a last edge's distance from the median, by which what lies beyond is divided
 LADDER = (1 / 16, 1 / 4, 1.0)
 EMPTY_DEVIATIONS = 2.5  # of its noise that the records beyond a learnt range are worth
 OUTER_DEVIATIONS = 4.0  # of its noise that the records of the outermost cells are worth
@@ -168,16 +168,20 @@ def with_ladders(cells: Cells, masses: Floats, whole: bool) -> Cells:
         return cells
     middle = float(cells.quantiles(masses, np.array([0.5]))[0])
     steps = np.concatenate(
-        [one + (one - middle) * np.array(LADDER) for one in (inner[0], inner[-1])]
+        [rungs(float(one), middle, whole) for one in (inner[0], inner[-1])]
     )
-    if whole:
-        steps = np.floor(steps) + 0.5
     beyond = ((steps > cells.edges[0]) & (steps < inner[0])) | (
         (steps > inner[-1]) & (steps < cells.edges[-1])
     )
     return Cells.of(
         np.concatenate([cells.edges, steps[beyond]]), cells.low[cells.low == cells.high]
     )
+
+
+def rungs(edge: float, middle: float, whole: bool) -> Floats:
+    """Edges beyond a last one, at public parts of its distance from the middle."""
+    steps = edge + (edge - middle) * np.array(LADDER)
+    return np.floor(steps) + 0.5 if whole else steps
 
 
 def without_empty(

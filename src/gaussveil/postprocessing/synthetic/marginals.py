@@ -113,6 +113,13 @@ class Marginal:
             shares = self.pooled
         return float(shares[self.high - self.low > step].max(initial=0.0))
 
+    @property
+    def tails(self) -> tuple[float, float]:
+        """Inner ends of the outermost cells; infinite where these are single values."""
+        low = float(self.high[0]) if self.low[0] < self.high[0] else -math.inf
+        high = float(self.low[-1]) if self.low[-1] < self.high[-1] else math.inf
+        return low, high
+
     @cached_property
     def hermite(self) -> Floats:
         """Coefficients of the cells' mean scores in normalised Hermite polynomials of the latent score: K x 12."""

@@ -102,6 +102,15 @@ class SyntheticModel:
                     )
         return made
 
+    @property
+    def tails(self) -> dict[str, tuple[float, float]]:
+        """Inner ends of the outermost cells of columns of numbers: what lies beyond was counted in one piece."""
+        return {
+            column.name: marginal.tails
+            for column, marginal in zip(self.features, self.marginals)
+            if not column.is_category
+        }
+
     def latents(self, generator: np.random.Generator, size: int) -> Latents:
         """Normal scores of rows, pairs aside."""
         return Latents.drawn(

@@ -12,6 +12,7 @@ from gaussveil.postprocessing.synthetic.marginals import MISSING_DEVIATIONS, Mar
 BRIDGE = 0.8687  # mean of the largest distance of a Brownian bridge from zero
 INSIDE = 0.25  # of its share, by which the law inside the largest interval is off
 LARGEST_GAP = 0.2  # mean expected distance of columns above which rows are refused
+MOST_EMPTY = 0.5  # of the columns, above which rows are refused
 WORTH_TELLING = 0.05  # share of a column at one end of its range
 MOST_OTHERS = 0.05  # share of a column's values that may be others without a word
 
@@ -50,21 +51,25 @@ class Quality:
 
     @property
     def mean_gap(self) -> float:
-        """Expected distance, mean over the columns that are not left empty."""
-        told = [gap for name, gap in self.gaps.items() if name not in self.unknown]
-        if not told:
-            return 1.0
-        return sum(told) / len(told)
+        """Expected distance, mean over all columns; one that is left empty is wholly wrong."""
+        return _mean(self.gaps)
 
     @property
     def on_distance(self) -> str:
-        """How far columns may be off, and how many are not spoken of, in a sentence."""
+        """How far columns may be off, and how many are left empty, in a sentence."""
         told = (
             f"by noise alone columns are off by about {self.mean_gap:.1%} of their rows"
         )
         if not self.unknown:
             return told
-        return f"{told}, apart from {len(self.unknown)} of {len(self.gaps)} that are left empty"
+        return f"{told}, the {len(self.unknown)} of {len(self.gaps)} that are left empty wholly"
+
+    @property
+    def told_gap(self) -> float:
+        """Expected distance, mean over the columns that are not left empty."""
+        return _mean(
+            {name: gap for name, gap in self.gaps.items() if name not in self.unknown}
+        )
 
     @property
     def on_missing(self) -> str:
@@ -77,7 +82,33 @@ class Quality:
     @property
     def usable(self) -> bool:
         """Whether rows are given without being asked twice."""
-        return self.mean_gap <= LARGEST_GAP
+        return self.told_gap <= LARGEST_GAP and not self._mostly_empty
+
+    @property
+    def _mostly_empty(self) -> bool:
+        return len(self.unknown) > MOST_EMPTY * len(self.gaps)
+
+    @property
+    def verdict(self) -> str | None:
+        """Why rows are not given without being asked twice, and what to change."""
+        if self.usable:
+            return None
+        if self._mostly_empty:
+            return mostly_empty(len(self.unknown), len(self.gaps))
+        return too_small(self.records, len(self.gaps), self.told_gap)
+
+
+def _mean(gaps: Mapping[str, float]) -> float:
+    return sum(gaps.values()) / len(gaps) if gaps else 1.0
+
+
+def mostly_empty(unknown: int, columns: int) -> str:
+    """Why a table of which little came through is refused, and what to change."""
+    return (
+        f"{unknown} of {columns} columns are left empty, since nothing of them stands out of the noise: "
+        "such rows are of no use. Give ranges (between) and values (values) where they are public, take fewer columns, "
+        "a larger epsilon or delta, fewer rows per unit, or more rows."
+    )
 
 
 def too_small(records: float, columns: int, gap: float) -> str:
@@ -129,8 +160,8 @@ def quality_of(
     least = min(MISSING_DEVIATIONS * deviation / max(records, 1.0), 1.0)
     every = {**gaps, **dict.fromkeys(unknown, 1.0)}
     found = Quality(records, every, ends, least, (), tuple(unknown))
-    if not found.usable:
-        advice.insert(0, too_small(records, len(gaps), found.mean_gap))
+    if found.verdict is not None:
+        advice.insert(0, found.verdict)
     return replace(found, advice=tuple(advice))
 
 

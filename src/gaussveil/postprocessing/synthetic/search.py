@@ -14,6 +14,7 @@ from gaussveil.postprocessing.synthetic.cells import (
     finer_cells,
     first_cells,
     learning_cells,
+    rungs,
     with_ladders,
 )
 from gaussveil.postprocessing.synthetic.columns import DATE, DAY_SECONDS, MOMENT, Column
@@ -24,9 +25,11 @@ WINDOWS = (1, 2, 4, 8)  # cells that are looked at together for the ends of a ra
 BEYOND = 2  # octaves beyond those that stand out that a learnt range has
 FALSE_CHANCE = 1e-6  # that empty cells stand out of the noise, in any column and round
 ROUNDS = (0.3, 0.3, 0.4)  # of the counts that look for cells, their parts
-FOUND_DEVIATIONS = 2.0  # beyond the least, by which records stand out nearly always
-MIDDLE_CELLS = 2  # in which that share of the records lies, at least, of most columns
-MIDDLE_SHARE = 0.75
+FOUND_CHANCE = (
+    0.95  # that all ranges are found from the number of rows on that a plan names
+)
+MIDDLE_CELLS = 2  # in which that share of a column's numbers lies: half of them within a factor of four
+MIDDLE_SHARE = 0.5
 SINGLE_DEVIATIONS = 5.0  # of its noise that records of one value are, to be kept apart
 
 
@@ -60,10 +63,15 @@ def standing_out_of(column: Column, looks: int) -> float:
     return standing_out(first_of(column).size, looks)
 
 
-def records_to_stand_out(column: Column, looks: int) -> float:
-    """How many records a column must have to be found nearly always, in deviations of a count's noise."""
-    least = standing_out_of(column, looks) + FOUND_DEVIATIONS
-    return least * math.sqrt(MIDDLE_CELLS) / MIDDLE_SHARE
+def records_to_stand_out(column: Column, looks: int, columns: int) -> float:
+    """How many records a column must have to be found, in deviations of a count's noise.
+
+    So many columns are all found with FOUND_CHANCE where half of the numbers of each lie within a factor of four (of
+    dates, within a year); of numbers that are spread wider more are needed.
+    """
+    luck = -ndtri((1 - FOUND_CHANCE) / max(columns, 1))
+    least = standing_out_of(column, looks) + luck
+    return float(least * math.sqrt(MIDDLE_CELLS) / MIDDLE_SHARE)
 
 
 def seen_cells(counts: Floats, least: float) -> slice | None:
@@ -241,10 +249,12 @@ class Sought:
         """With cells between the quantiles at these shares; single values stay where at least so many records are."""
         if self.masses is None:
             return self
-        cells = finer_cells(
-            self.cells, self.masses, shares, self.column.is_whole, least
+        guess = self._with_outer_steps()
+        assert guess.masses is not None
+        whole = self.column.is_whole
+        return guess._moved_to(
+            finer_cells(guess.cells, guess.masses, shares, whole, least)
         )
-        return self._moved_to(cells)
 
     def ended(self, shares: Floats) -> Sought:
         """After the last count: even cells of a given range where nothing stood out, finer ends of a learnt one."""
@@ -258,6 +268,43 @@ class Sought:
             return self
         even = replace(self, masses=self.cells.high - self.cells.low)
         return even.finer(shares, math.inf)
+
+    def _with_outer_steps(self) -> Sought:
+        """The outermost intervals that hold records divided by ladders, each step with as many records.
+
+        Inside them nothing was counted: were records spread evenly over a wide range, most edges would lie where none
+        are, and the next count would tell no more.
+        """
+        assert self.masses is not None
+        cells = self.cells
+        held = np.flatnonzero((cells.low < cells.high) & (self.masses > 0))
+        if not len(held):
+            return self
+        middle = float(cells.quantiles(self.masses, np.array([0.5]))[0])
+        outer = [
+            (place, start)
+            for place, start in (
+                (int(held[0]), float(cells.high[held[0]])),
+                (int(held[-1]), float(cells.low[held[-1]])),
+            )
+            if not cells.low[place] < middle < cells.high[place]
+        ]
+        steps = [rungs(start, middle, self.column.is_whole) for _, start in outer]
+        kept = [
+            one[(one > cells.low[place]) & (one < cells.high[place])]
+            for one, (place, _) in zip(steps, outer)
+        ]
+        single = cells.low[cells.low == cells.high]
+        divided = Cells.of(np.concatenate([cells.edges, *kept]), single)
+        masses = moved(cells, self.masses, divided)
+        for place, _ in outer:
+            inside = (
+                (divided.low >= cells.low[place])
+                & (divided.high <= cells.high[place])
+                & (divided.low < divided.high)
+            )
+            masses[inside] = self.masses[place] / np.count_nonzero(inside)
+        return replace(self, cells=divided, masses=masses)
 
     def _moved_to(self, cells: Cells) -> Sought:
         assert self.masses is not None

@@ -21,9 +21,11 @@ EVEN = 16
 HALVES = 6  # of the outermost even cells, towards either end
 POINTS = 8  # of a cell, at which values are looked up
 REACH = 8.0  # deviations beyond which values are moved
-WEIGHT = 0.3  # of squares beside squared steps
+WEIGHT = 0.2  # of squares beside departures
+TOWARDS_ONE = 0.3
+LARGEST_ANCHOR = 0.95
 LEAST_VARIANCE = 0.1
-LARGEST = 0.98
+LARGEST = 0.995
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(20)
 STEPS = 25
 LONGEST_STEP = 3.0  # logarithm by which one step may tilt
@@ -91,22 +93,32 @@ class ValueSignals:
         return np.asarray(np.clip(deviations, -REACH, REACH))
 
 
-def followed(rows: Floats) -> tuple[Floats, Floats]:
-    """Of rows of signals of one series: halves of the squared steps between neighbours, and squares; 0 where missing.
+def anchors_of(expected: Floats) -> Floats:
+    """Correlations near which those of neighbours are looked for: the expected ones, part of the way towards 1.
 
-    Their sums say how neighbours are correlated. Steps are small where large values go on, so that few rows are far
-    from zero; squares need to be known less well, and count WEIGHT.
+    A row in which large values go on lies nearer to 1, and would count most, were the anchor the expected one.
     """
-    steps = np.diff(rows, axis=1) ** 2 / 2
-    squares = WEIGHT * rows**2
-    return np.nan_to_num(steps), np.nan_to_num(squares)
+    near = np.clip(expected, -LARGEST_ANCHOR, LARGEST_ANCHOR)
+    return np.asarray(near + TOWARDS_ONE * (1 - near))
 
 
-def correlations_of(steps: Floats, squares: Floats) -> Floats:
+def followed(rows: Floats, anchors: Floats) -> tuple[Floats, Floats]:
+    """Of rows of signals of one series: how products of neighbours depart from an anchor, and squares; 0 where missing.
+
+    Departures are the product less the anchor times the mean square: where a correlation is near its anchor, what is
+    wrong with the squares hardly moves it, so these may be known less well, and count WEIGHT.
+    """
+    middle = (rows[:, 1:] ** 2 + rows[:, :-1] ** 2) / 2
+    departures = rows[:, 1:] * rows[:, :-1] - anchors * middle
+    return np.nan_to_num(departures), np.nan_to_num(WEIGHT * rows**2)
+
+
+def correlations_of(departures: Floats, squares: Floats, anchors: Floats) -> Floats:
     """Correlations of neighbours, from means of what `followed` gives."""
     variances = np.maximum(squares / WEIGHT, LEAST_VARIANCE)
     middle = (variances[1:] + variances[:-1]) / 2
-    found = (middle - steps) / np.sqrt(variances[1:] * variances[:-1])
+    found = departures + anchors * middle
+    found = found / np.sqrt(variances[1:] * variances[:-1])
     return np.asarray(np.clip(found, -LARGEST, LARGEST))
 
 

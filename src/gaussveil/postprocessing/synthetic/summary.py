@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -86,20 +87,66 @@ def _correlations(numbers: Mapping[str, Floats]) -> dict[Told, float]:
     return made
 
 
+Room = tuple[float, float]
+
+
+def tail_rooms(
+    table: pa.Table,
+    columns: Sequence[Column],
+    tails: Mapping[str, tuple[float, float]],
+    series: Sequence[Sequence[str]] = (),
+) -> dict[Told, Room]:
+    """How far statements rest on where numbers lie in a column's outermost cells, of which only the count is released.
+
+    They may lie as near as the inner end, or as much farther than the tail that is drawn. Correlations of neighbours of
+    a series rest on values, too.
+    """
+    made: dict[Told, Room] = {}
+    numbers: dict[str, Floats] = {}
+    inner: dict[str, Floats] = {}
+    for column in columns:
+        if column.kind not in (NUMBER, WHOLE) or column.name not in tails:
+            continue
+        numbers[column.name] = column.numbers(
+            table.column(column.name).combine_chunks()
+        )
+        inner[column.name] = np.clip(numbers[column.name], *tails[column.name])
+        known = ~np.isnan(numbers[column.name])
+        if not known.any():
+            continue
+        moved = numbers[column.name][known] - inner[column.name][known]
+        mean = float(np.abs(moved).mean())
+        made[Told(column.name, "mean")] = mean, mean
+        for level, one in zip(LEVELS, np.quantile(numbers[column.name][known], LEVELS)):
+            far = abs(float(one - np.clip(one, *tails[column.name])))
+            made[Told(column.name, f"quantile {level:g}")] = far, far
+    for names in series:
+        for pair in pairwise(name for name in names if name in numbers):
+            drawn, near = (
+                _correlations({name: one[name] for name in pair})
+                for one in (numbers, inner)
+            )
+            for told, value in drawn.items():
+                far = abs(value - near[told])
+                made[told] = far, far
+    return made
+
+
 def banded(
     said: Mapping[Told, float],
     errors: Sequence[Mapping[Told, float]],
     least_share: float,
     columns: Sequence[Column],
-    rooms: Mapping[tuple[str, str], tuple[float, float]] | None = None,
+    rooms: Mapping[tuple[str, str], Room] | None = None,
     unknown: Collection[str] = (),
+    tails: Mapping[Told, Room] | None = None,
 ) -> pa.Table:
     """Statements with their intervals, from the errors of the same statements in replays of the release.
 
     Shares of missing cells below `least_share` are drawn as none at all, here and in every replay. Quantiles of whole
     numbers jump by 1, and few replays may show no jump: their intervals end at whole numbers. `rooms` says of pairs of
-    columns how far below and above the model their correlation may lie whatever the noise; of `unknown` columns, which
-    are drawn empty, nothing is said.
+    columns how far below and above the model their correlation may lie whatever the noise, `tails` of statements; of
+    `unknown` columns, which are drawn empty, nothing is said.
     """
     whole = {column.name for column in columns if column.is_whole}
     given = rooms or {}
@@ -112,6 +159,8 @@ def banded(
         is_plain = told.statistic == "correlation" and room == NO_ROOM
         seen = [one[told] for one in errors if told in one]
         reach = _reach(told, seen, least_share, MODEL_CORRELATION * is_plain)
+        if room == NO_ROOM:
+            room = (tails or {}).get(told, NO_ROOM)
         rows.append((told, value, reach, room))
     trusted = [_trusted(told, reach + max(room), said) for told, _, reach, room in rows]
     ends = [
