@@ -94,7 +94,8 @@ def test_rows_are_held_back_where_noise_drowns_them(run: Run, patients: Path, tm
     asked = ("--bounds", "auto", "--out", out, "--summary", shown[0], "--picture", shown[1])
     code, said, errors = run("synthesise", few, *PROMISE, *asked)
     assert code == 0, errors
-    assert "too few for 4 columns" in said
+    assert said.splitlines()[0].startswith("UNUSABLE: ")
+    assert "4 columns" in said.splitlines()[0]
     assert "the cost is spent" in said
     assert not any(file.exists() for file in shown)
     assert len(out.read_text(encoding="utf-8").splitlines()) == 1
@@ -109,3 +110,19 @@ def test_what_was_learnt_or_left_out_is_said(run: Run, patients: Path, tmp_path:
     (reach,) = [line for line in said.splitlines() if line.startswith("numbers reach")]
     assert "cost" in reach
     assert "age" not in reach
+
+
+def test_a_dry_run_says_how_good_the_rows_would_be(run: Run, patients: Path, tmp_path: Path) -> None:
+    given = ("--bounds", "auto", "--between", "age:0,110", "--dry-run", "--out", tmp_path / "rows.csv")
+    code, said, errors = run("synthesise", patients, *PROMISE, *given)
+    assert code == 0, errors
+    for size in (1000, 10_000, 100_000):
+        (line,) = [line for line in said.splitlines() if line.startswith(f"of {size} rows columns would be off")]
+        assert all(f"{name} " in line for name in ("age", "ward", "admitted", "cost"))
+        assert "shortened" in line
+    assert "of ward, whose values are not listed" in said
+    assert said.splitlines()[-1] == "nothing was spent or written"
+    code, said, errors = run("synthesise", patients, *PROMISE, *given, "--rows", 5000, "--json")
+    assert code == 0, errors
+    assert json.loads(said)["expectations"][0].startswith("of 5000 rows columns would be off by about ")
+    assert not (tmp_path / "rows.csv").exists()

@@ -272,11 +272,11 @@ def test_values_of_any_number_of_columns_are_found_in_one_draw() -> None:
 @pytest.mark.parametrize("form", ["%H:%M", "%H:%M:%S"])
 def test_texts_with_a_range_of_times_of_day_are_times_of_day(form: str) -> None:
     generator = np.random.default_rng(5)
-    seconds = generator.normal(8 * 3600, 1800, 3000).clip(6 * 3600, 10 * 3600)
+    seconds = generator.normal(8 * 3600, 1800, 9000).clip(6 * 3600, 10 * 3600)
     if form == "%H:%M":
         seconds = seconds // 900 * 900
     clocks = (pd.Timestamp(0) + pd.to_timedelta(seconds.astype(int), "s")).strftime(form)
-    data = pd.DataFrame({"at": clocks, "kwh": generator.gamma(2, 1, 3000)})
+    data = pd.DataFrame({"at": clocks, "kwh": generator.gamma(2, 1, 9000)})
     data.loc[::4, "at"] = "never"
     ends = ("06:00", "22:00") if form == "%H:%M" else ("06:00:00", "22:00:00")
     _, rows = drawn(data, between={"at": ends, "kwh": (0, 20)})
