@@ -36,7 +36,7 @@ from gaussveil.typing import Floats
 SKETCH_CELLS = 2**12
 CHOICES = {
     False: ((1.0, math.inf), (0.9, math.inf), (0.8, math.inf), (0.6, math.inf)),
-    True: ((1.1, math.inf), (1.1, 4.0), (1.1, 3.0), (1.4, 2.0), (1.4, 1.5), (1.5, 0.5)),
+    True: ((1.1, math.inf), (1.1, 3.8), (1.4, 2.0), (1.4, 1.5), (1.7, -0.5)),
 }  # of l over (k - 1)/(T - 1), and of an output that larger ones may count as, backwards
 SAME_CHOICE = 0.15  # width of epsilons that share it, relatively
 FEW_TAKES = 12  # whose fourth moments are told

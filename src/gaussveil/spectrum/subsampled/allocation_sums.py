@@ -9,6 +9,7 @@ so many steps are in one, two, ... of n draws at random (`allocation_draws`; der
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -150,17 +151,19 @@ def _transform(measure: Floats, size: int, steps: int) -> tuple[Floats, Floats]:
     )
     lost = np.full(transform.size, 16.0 * ULP * math.log2(size + 2) * total)
     if steps > FEW_STEPS and LOW * measure.size < MOST_TERMS:
-        angles = (
-            2.0
-            * math.pi
-            / size
-            * (np.multiply.outer(np.arange(LOW), np.arange(measure.size)) % size)
-        )
-        transform[:LOW] = (measure * np.cos(angles)).sum(axis=1) - 1j * (
-            measure * np.sin(angles)
-        ).sum(axis=1)
+        cosines, sines = _low_frequencies(measure.size, size)
+        real = (measure * cosines).sum(axis=1)
+        transform[:LOW] = real - 1j * (measure * sines).sum(axis=1)
         lost[:LOW] = SUMMED * ULP * total
     return transform, lost
+
+
+@lru_cache(maxsize=2)
+def _low_frequencies(terms: int, size: int) -> tuple[Floats, Floats]:
+    """Cosines and sines of the first frequencies of a transform of a size, of so many terms."""
+    turns = np.multiply.outer(np.arange(LOW), np.arange(terms)) % size
+    angles = 2.0 * math.pi / size * turns
+    return np.cos(angles), np.sin(angles)
 
 
 def _part(transform: Floats, lost: Floats) -> _Part:
