@@ -300,3 +300,35 @@ def test_where_no_tilt_is_found_another_way_is() -> None:
     run = Accountant().add(DPSGD(noise_multiplier=2.0372830869782543, sampling_rate=0.00018460413157706757), 17132)
     found = run.epsilon(1.2089664276663088e-11)
     assert run.enclose(found).lower <= 1.2089664276663088e-11 < run.enclose(found * (1.0 - 2e-9)).upper
+
+
+def test_a_million_steps_of_the_rarest_records_count_one_by_one(full: bool) -> None:
+    """At most one of them holds the record, but for a share of 10^-6 that the small losses of the others make up for.
+
+    Their deltas were 10^-60 for 10^-98: no window suited them, and roundings were charged as if 1 were summed.
+    """
+    step, uses = Step(1.0, 1e-12), 10**6
+    alone = SubsampledLoss([(step, 1)])
+    found = SubsampledLoss([(step, uses)])
+    for epsilon, most in [(1e-5, 1e-7), (1e-4, 1e-6), (1e-3, 1e-6)][: None if full else 1]:
+        wanted = float(alone.enclose(epsilon).log_lower) + math.log(uses)
+        with np.errstate(all="ignore"):
+            value, _, error, _ = settled(found._parts, epsilon)
+        assert value == pytest.approx(wanted, abs=1e-5)
+        assert 0.0 < error < most
+        assert float(found.log_delta(epsilon)) == pytest.approx(wanted, abs=1e-5)
+        assert float(found.epsilon(math.exp(wanted))) == pytest.approx(epsilon, rel=1e-6)
+
+
+def test_deltas_far_below_doubles_have_a_logarithm() -> None:
+    """Three steps that all draw the record, with chance 1/8, are a mean shift of root 3 / 2: a bound from below."""
+    found = SubsampledLoss([(Step(2.0, 0.5), 3)])
+    for epsilon in (40.0, 60.0, 150.0):
+        whole = GaussianPair.mean_shift(math.sqrt(3.0) / 2.0)
+        lower = float(whole.log_delta(epsilon + 3.0 * math.log(2.0))) - 3.0 * math.log(2.0)
+        value = float(found.log_delta(epsilon))
+        assert lower < value < 0.99 * lower < -1000.0
+        assert found.delta(epsilon) == 1e-323  # the next double, and one more for rounding
+        assert found.enclose(epsilon).lower == 0.0
+    far = SubsampledLoss([(Step(5.0, 1e-4), 10)])  # which no line reaches
+    assert -1.55e6 < far.log_delta(1000.0) < -1.45e6

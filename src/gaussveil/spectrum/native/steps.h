@@ -332,6 +332,7 @@ typedef struct {
     const double *z, *base, *loss, *whole, *inside;                            /* coarse points */
     long long size;
     double strips[STRIP_COUNT], grown[STRIP_COUNT], *turned; /* of points: |Im L| on each strip */
+    double *shrunk; /* and the log of what e^(-cB) grows by there */
     long long first, last;     /* of points whose terms count */
     double low, high, *excess; /* ends of outputs; by how much the larger of both terms is below its top */
 } BandLine;
@@ -345,12 +346,13 @@ static void prepare_line(BandLine *line) {
         double sine = sin(turn), cosine = cos(turn);
         line->grown[k] = 0.5 * strip * strip * (1 + 1 / (step->edge * step->edge));
         for (long long j = 0; j < line->size; j++) {
-            double total = 0;
+            double total = 0, shrunk = 0;
             for (int side = 0; side < (step->replace ? 2 : 1); side++) {
                 double share = 1 / (1 + exp(-((side ? -line->z[j] : line->z[j]) - step->knee) / step->noise));
                 total += atan2(share * sine, 1 - share + share * cosine);
+                if (step->backward || side) shrunk = -0.5 * line->c * log1p(-2 * share * (1 - share) * (1 - cosine));
             }
-            line->turned[k * line->size + j] = total;
+            line->turned[k * line->size + j] = total, line->shrunk[k * line->size + j] = shrunk;
         }
     }
     for (long long j = 0; j < line->size; j++) {
@@ -374,7 +376,7 @@ static double line_spacing(const BandLine *line, double height) {
     for (int k = 0; k < STRIP_COUNT; k++) {
         double cost = -INFINITY;
         for (long long j = line->first; j <= line->last; j++)
-            cost = fmax(cost, line->excess[j] + height * line->turned[k * line->size + j]);
+            cost = fmax(cost, line->excess[j] + height * line->turned[k * line->size + j] + line->shrunk[k * line->size + j]);
         found = fmax(found, 2 * M_PI * line->strips[k] / (line->ending + log(line->count) + cost + line->grown[k]));
     }
     return found;
@@ -426,11 +428,11 @@ GV int line_block(const BandLine *line, long long first, long long nodes, const 
         double grown = density * whole * fmax(tilted, 1);
         points[j] = density * whole * tilted, points[size + j] = density * inside * tilted;
         points[2 * size + j] = line->between * loss;
-        start += density * whole * expm1(exponent), inner += points[size + j];
-        errors[0] += grown * size_here, errors[1] += grown * far;
+        double excess = density * whole * expm1(exponent);
+        start += excess, inner += points[size + j];
+        errors[0] += grown * size_here + fabs(excess), errors[1] += grown * far;
         errors[2] += points[size + j] * (1 + size_here), errors[3] += points[size + j] * far;
     }
-    errors[0] += 0.2;
     if (!turned_sums(points, size, first, nodes, sums)) return free(points), -1;
     for (long long n = 0; n < nodes; n++) {
         double last = ((first + n) / BLOCKED * BLOCKED + BLOCKED - 1) * line->between, unit = 8 * STEP_UNIT;
@@ -438,7 +440,7 @@ GV int line_block(const BandLine *line, long long first, long long nodes, const 
         double complex part = CMPLX(sums[2 * nodes + n] + inner, sums[3 * nodes + n]);
         double size_here = cabs(1 + above);
         double complex within = part / (1 + above), kept = log_one_plus(-within);
-        double error = unit * (errors[0] + last * errors[1]) / size_here;
+        double error = 3 * unit * (errors[0] + last * errors[1]) / size_here;
         double away = unit * (errors[2] + last * errors[3]) / size_here + cabs(within) * error, left = cabs(1 - within), moved = away / left;
         if (!(line->count * away < 0.05 * left)) kept = log(left + away), moved = 2 / line->count; /* but rounding is below the band */
         if (!(line->low_cap > -INFINITY)) moved = 0, kept = -INFINITY; /* nothing is below the last band */
@@ -459,11 +461,11 @@ GV int line_block(const BandLine *line, long long first, long long nodes, const 
 -1 where they would be too many. */
 ENTRY(line, StepSums) {
     long long size = job->size, room = job->count, first = 0;
-    double *columns = malloc(sizeof(double) * (STRIP_COUNT + 2) * size), *terms = columns + (STRIP_COUNT + 1) * size;
+    double *columns = malloc(sizeof(double) * (2 * STRIP_COUNT + 2) * size), *terms = columns + (2 * STRIP_COUNT + 1) * size;
     if (!columns) return 1;
     BandLine line = {job, job->low_cap, job->tilt, job->epsilon, job->steps, job->missing, job->between, job->digits, job->peak, job->ending,
                      job->points, job->points + size, job->points + 2 * size, job->points + 3 * size, job->points + 4 * size, size};
-    line.turned = columns, line.excess = columns + STRIP_COUNT * size;
+    line.turned = columns, line.shrunk = columns + STRIP_COUNT * size, line.excess = line.shrunk + STRIP_COUNT * size;
     prepare_line(&line);
     double foreseen = 0.6 * line_height(&line, terms) / (BLOCKED * line.between), *found = job->found, *nodes = found + 3 * room;
     long long rows = fmin(fmax(foreseen, 2), FIRST_BLOCKS);

@@ -71,7 +71,10 @@ class LineMoments:
         )  # both logs are rounded
         grown = np.exp(points.whole + np.maximum(self.exponent, 0.0))
         size = np.abs(points.base) + c * far
-        self.errors = 8.0 * UNIT_ROUNDOFF * np.array([grown @ size + 0.2, grown @ far])
+        summed = whole @ np.abs(np.expm1(self.exponent))
+        self.errors = (
+            24.0 * UNIT_ROUNDOFF * np.array([grown @ size + summed, grown @ far])
+        )
         self.inner = (
             8.0
             * UNIT_ROUNDOFF

@@ -19,11 +19,18 @@ from gaussveil.spectrum.subsampled.first_guess import (
     saddlepoint_epsilon,
     single_epsilon_guess,
 )
-from gaussveil.spectrum.subsampled.lines import TRUSTED_CHANGE, Lines
+from gaussveil.spectrum.subsampled.lines import (
+    KNOWN_ERROR,
+    TRUSTED_CHANGE,
+    USEFUL_ERROR,
+    Lines,
+)
 from gaussveil.spectrum.subsampled.nodes import accurate, nodes_for, one_line
 
 ROOT_TOLERANCE = 1e-13
 COARSE = 4e-10  # relative error of an epsilon beside which enclosures are asked
+DEEP_GOAL = -100.0  # a log delta below which enclosures take seconds each, and
+DEEP_COARSE = 2e-7  # such an error will do
 ENCLOSED = 2e-10  # relative width of the interval in which these leave it
 MOST_ENCLOSED = 24  # of these
 
@@ -49,6 +56,10 @@ class EpsilonSearch:
         self.bound = bound
         self.enclose = enclose
         self.windowed = parts.windowed(goal - 2.0)
+        deep = goal < DEEP_GOAL
+        self.useful, self.coarse = (
+            (KNOWN_ERROR, DEEP_COARSE) if deep else (USEFUL_ERROR, COARSE)
+        )
         self.nodes: Nodes | Lines | None = None
         self.slope = self.error = math.nan
 
@@ -66,7 +77,7 @@ class EpsilonSearch:
         if (
             private == 0.0
             or not math.isfinite(self.error)
-            or self.error < COARSE * abs(self.slope) * private
+            or self.error < self.coarse * abs(self.slope) * private
         ):
             return private
         return private_end(
@@ -83,7 +94,7 @@ class EpsilonSearch:
         value, slope, error = self._at(epsilon)
         self.slope = slope
         self.error = error
-        if not math.isfinite(error):
+        if not error < self.useful:
             bound = self.bound(epsilon) - self.goal
             if bound <= 0.0:
                 return Trial(bound)

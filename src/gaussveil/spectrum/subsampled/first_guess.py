@@ -60,15 +60,19 @@ def single_epsilon_guess(step: Step, goal: float) -> float:
     """About the epsilon at which log delta of one step is the goal."""
 
     def look(log_epsilon: float) -> Trial:
-        epsilon = math.exp(log_epsilon)
-        raised = math.expm1(min(epsilon, 700.0)) + step.sampling_rate
-        edge = step.place(epsilon)
-        part = math.log(step.sampling_rate) + float(
-            scipy.special.log_ndtr(1.0 / step.noise_multiplier - edge)
-        )
-        rest = math.log(raised) + float(scipy.special.log_ndtr(-edge)) - part
-        return Trial(
-            (part + math.log(-math.expm1(rest)) if rest < 0.0 else -math.inf) - goal
-        )
+        return Trial(single_log_delta(step, math.exp(log_epsilon)) - goal)
 
     return math.exp(private_end(look, 0.0, math.log(1e-12), math.log(1e3), rtol=1e-4))
+
+
+def single_log_delta(step: Step, epsilon: float) -> float:
+    """About log delta of one step: what X has beyond the output whose loss is epsilon, less e^epsilon times Y's."""
+    raised = math.expm1(min(epsilon, 700.0)) + step.sampling_rate
+    edge = step.place(epsilon)
+    part = math.log(step.sampling_rate) + float(
+        scipy.special.log_ndtr(1.0 / step.noise_multiplier - edge)
+    )
+    rest = math.log(raised) + float(scipy.special.log_ndtr(-edge)) - part
+    if rest < 0.0:
+        return part + math.log(-math.expm1(rest))
+    return -math.inf

@@ -27,6 +27,7 @@ from gaussveil.typing import Floats
 BLOCK_NODES = 32  # as in native/steps.h
 TRUSTED_CHANGE = 0.7  # change of log delta over which one set of nodes is trusted
 USEFUL_ERROR = 3e-8  # relative error with which lines are of use
+KNOWN_ERROR = 1e-6  # and up to which they still say where to look, and bound what balls and grids do not
 
 
 class Line(NamedTuple):
@@ -141,5 +142,5 @@ class Lines:
         return (
             value,
             slope,
-            relative if foreseen and relative < USEFUL_ERROR else math.inf,
+            relative if foreseen and relative < KNOWN_ERROR else math.inf,
         )

@@ -37,10 +37,10 @@ from gaussveil.spectrum.subsampled.companions import (
 )
 from gaussveil.spectrum.subsampled.contour import Nodes, Parts, saddle
 from gaussveil.spectrum.subsampled.epsilon_search import EpsilonSearch
-from gaussveil.spectrum.subsampled.lines import Lines
+from gaussveil.spectrum.subsampled.lines import USEFUL_ERROR, Lines
 from gaussveil.spectrum.subsampled.members import Members, draws_alone
 from gaussveil.spectrum.subsampled.nodes import accurate, nodes_for, settled
-from gaussveil.spectrum.subsampled.rigorous_ends import RigorousEnds
+from gaussveil.spectrum.subsampled.rigorous_ends import DEEPEST, RigorousEnds
 from gaussveil.spectrum.subsampled.single_beside import SingleBeside
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.subsampled.stored_step import last_grid, stored
@@ -161,9 +161,7 @@ class SubsampledLoss(PrivacyCurve):
                 divergence = self.largest_loss
             else:
                 divergence = self.cumulant(order - 1.0) / (order - 1.0)
-        if math.isfinite(divergence):
-            return divergence * (1.0 + 1e-11)
-        return math.inf
+        return divergence * (1.0 + 1e-11) if math.isfinite(divergence) else math.inf
 
     def log_delta(self, epsilon: Any) -> Any:
         """log of delta(epsilon), its error bound included."""
@@ -303,11 +301,14 @@ class SubsampledLoss(PrivacyCurve):
             if many and self._unsettled and (ends := self._ends.of_many(epsilon)):
                 return float(ends.log_upper), math.nan, 0.0, None
             value, slope, error, nodes = settled(self._parts, epsilon)
-        self._unsettled = not math.isfinite(error)
-        if not self._unsettled:
+        self._unsettled = not error < USEFUL_ERROR
+        if error < USEFUL_ERROR:
             return value, slope, error, nodes
         ends = (many and self._ends.of_many(epsilon)) or self._ends.at(epsilon)
-        return float(ends.log_upper), math.nan, 0.0, None
+        upper = float(ends.log_upper)
+        if upper < DEEPEST:
+            upper = min(upper, self.chernoff(epsilon))  # windows tell none apart
+        return upper, math.nan, 0.0, None
 
     @property
     def _side(self) -> Side:

@@ -12,11 +12,13 @@ from gaussveil.spectrum.subsampled.contour import (
     Saddle,
     saddle,
 )
+from gaussveil.spectrum.subsampled.first_guess import single_log_delta
 from gaussveil.spectrum.subsampled.lines import Lines
 from gaussveil.spectrum.subsampled.whole_line import LAST_PRODUCTS, line_nodes
 
 DEEP = -100.0  # a log delta for windows before anything is known
 FIRST_WINDOW = 25.0  # e-foldings below Chernoff's bound that the first windows keep
+WORTHLESS = 40.0  # log of a bound of delta that is of no use: windows' ends, or rare outputs, count
 SURE = -60.0  # log of 1 - delta, as a bound in doubles has it, at which delta is 1 but for what balls would not see
 
 
@@ -57,10 +59,7 @@ def settled(parts: Parts, epsilon: float) -> tuple[float, float, float, Nodes | 
     at = first_saddle(parts, epsilon)
     if at.centre < 0.0 and at.peak < SURE:  # there the integral is delta - 1
         return 0.0, 0.0, 0.0, Lines([], 0.0, epsilon)
-    if math.isfinite(at.peak):
-        guess = min(at.peak + math.log1p(abs(at.centre)), 0.0) - FIRST_WINDOW
-    else:
-        guess = DEEP
+    guess = log_delta_guess(parts, epsilon, at) - FIRST_WINDOW
     nodes = nodes_for(parts, epsilon, guess)
     log_delta, slope, error = nodes.log_delta(epsilon)
     if accurate(log_delta, slope, error, epsilon):
@@ -78,6 +77,18 @@ def settled(parts: Parts, epsilon: float) -> tuple[float, float, float, Nodes | 
         if last is not None:
             return *last.log_delta(epsilon), last
     return log_delta, slope, error, nodes
+
+
+def log_delta_guess(parts: Parts, epsilon: float, at: Saddle) -> float:
+    """log delta by Chernoff's bound, some e-foldings too large; where it gives none, that of one step for each use."""
+    if math.isfinite(at.peak) and at.peak < WORTHLESS:
+        return min(at.peak + math.log1p(abs(at.centre)), 0.0)
+    alone = [
+        single_log_delta(step, epsilon) + math.log(count)
+        for step, count in parts.steps
+        if not step.backward
+    ]
+    return min(max((log for log in alone if math.isfinite(log)), default=DEEP), 0.0)
 
 
 def first_saddle(parts: Parts, epsilon: float) -> Saddle:

@@ -32,7 +32,11 @@ from gaussveil.spectrum.enclosures.interval import (
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.subsampled.companions import NO_SHIFT, BallCompanions, Shift
 from gaussveil.spectrum.subsampled.contour import Parts
-from gaussveil.spectrum.subsampled.nodes import DEEP, first_saddle, settled
+from gaussveil.spectrum.subsampled.nodes import (
+    first_saddle,
+    log_delta_guess,
+    settled,
+)
 from gaussveil.spectrum.subsampled.one_event import at_least
 from gaussveil.spectrum.subsampled.two_sided import MOST_GRID_NODES, enclose_on_grid
 
@@ -104,6 +108,8 @@ class RigorousEnds:
             ends = self._in_balls(self.companions, epsilon, log_delta, on_grid)
         if not ends.relative_width < LOOSE:
             ends = intersection(ends, on_grid())
+        if not ends.relative_width < LOOSE:
+            ends = intersection(ends, self._in_doubles(epsilon))
         if not ends.relative_width < LOOSE:
             ends = intersection(ends, self._bound(epsilon, log_delta))
             ends = intersection(ends, at_least(self.parts.steps, epsilon))
@@ -201,6 +207,4 @@ class RigorousEnds:
     def guess(self, epsilon: float) -> float:
         """log delta by Chernoff's bound, which may be some e-foldings off."""
         at = first_saddle(self.parts, epsilon)
-        if math.isfinite(at.peak):
-            return min(at.peak + math.log1p(abs(at.centre)), 0.0) - 3.0
-        return DEEP
+        return log_delta_guess(self.parts, epsilon, at) - 3.0

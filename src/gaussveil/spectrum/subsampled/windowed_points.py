@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -107,11 +107,13 @@ class Points:
     def spacing(self, order: float, height: float, count: int) -> float:
         """Distance of points that resolves both moments up to a height, from terms on paths beside the real outputs.
 
-        At z + i d a term grows by e^(d^2/2) of the density, as much of the window, and e^(height |Im L|).
+        At z + i d a term grows by e^(d^2/2) of the density, as much of the window, e^(height |Im L|), and by what a
+        negative power of a density shrinks by, |1 - p + p e^(i d/sigma)|^-order.
         """
         excess, first, last = self._counting(order)
         strips, turned, window = self._turned
-        cost = np.max((excess + height * turned)[:, first : last + 1], axis=1) + window
+        grown = excess + height * turned + order * self._shrunk
+        cost = np.max(grown[:, first : last + 1], axis=1) + window
         return float(
             np.max(2.0 * math.pi * strips / (END_DIGITS + math.log(count) + cost))
         )
@@ -131,6 +133,17 @@ class Points:
                 share * np.sin(turn), 1.0 - share + share * np.cos(turn)
             )
         return strips, np.asarray(turned), 0.5 * strips**2 * (1.0 + self.step.edge**-2)
+
+    @cached_property
+    def _shrunk(self) -> Any:
+        """-log |1 - p + p e^(i d/sigma)| on each strip, p the record's share of the density that stands below."""
+        step = self.step
+        if not (step.replace or step.backward):
+            return 0.0
+        place = -self.z if step.replace else self.z
+        share = scipy.special.expit((place - step.knee) / step.noise_multiplier)
+        turn = self._turned[0][:, None] / step.noise_multiplier
+        return -0.5 * np.log1p(-2.0 * share * (1.0 - share) * (1.0 - np.cos(turn)))
 
     def height(self, order: float, digits: float) -> float:
         """About where the band's moment has fallen by so many e-foldings, by the best of the paths."""
