@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import opendp.prelude as dp
 
-from gaussveil.noise import DiscreteGaussian, SecureGenerator
+from gaussveil.noise import DiscreteGaussianNoise, SecureGenerator
 
 DRAWS = 2_000_000
 PEER_DRAWS = 4_000
@@ -33,7 +33,7 @@ def row(name: str, ours: float, peer: float, goal: float) -> dict[str, Any]:
 
 def run() -> list[dict[str, Any]]:
     generator = SecureGenerator()
-    table = DiscreteGaussian(WIDTH**2)
+    table = DiscreteGaussianNoise(WIDTH**2)
     normals = np.random.Generator(np.random.PCG64(1))
     dp.enable_features("contrib")
     opendp = dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=float(WIDTH))

@@ -33,7 +33,7 @@ import synthetic_scores as scores
 import synthetic_sets as sets
 from gaussveil import SyntheticTable
 from gaussveil.calibration import mean_shift_for
-from gaussveil.postprocessing.synthetic.summary import Told, statements
+from gaussveil.postprocessing.synthetic.summary import StatedNumber, statements
 from run import RESULTS, stored
 from side_by_side import kept, side_by_side
 
@@ -88,7 +88,7 @@ def covered(job: tuple[str, int]) -> Scores:
     bands = synthetic.summary(seed=seed)
     truth = statements(pa.Table.from_pandas(table, preserve_index=False), synthetic.model_.columns)
     asked = bands[bands["statistic"] != "missing"]
-    own = [truth[Told(*one)] for one in zip(asked["column"], asked["statistic"], asked["other"], strict=True)]
+    own = [truth[StatedNumber(*one)] for one in zip(asked["column"], asked["statistic"], asked["other"], strict=True)]
     held = (asked["low"] <= own) & (own <= asked["high"])
     parts = {"all bands": held == held, "trusted bands": asked["trusted"]}
     parts |= {"bands of correlations": asked["statistic"] == "correlation"}

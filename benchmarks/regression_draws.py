@@ -17,7 +17,7 @@ from gaussveil.accounting import Release
 from gaussveil.mechanisms.regression.bounded import Draws, centre_and_scale
 from gaussveil.mechanisms.regression.lengths import ShellCounts
 from gaussveil.mechanisms.regression.moments import MomentsMechanism, NoisyMoments
-from gaussveil.mechanisms.regression.rows import Table
+from gaussveil.mechanisms.regression.rows import GivenTable
 from gaussveil.statistics import Block, ExactSum
 from gaussveil.statistics.fixed_point import scaled
 from gaussveil.statistics.source import View
@@ -76,14 +76,14 @@ def quick_moments(
     given = model.epsilon, model.delta, size, targets, sample.rows_per_unit
     shift, left = row_mean_shift(type(model), *given)
 
-    def published(table: Table, draw: Any, **_: Any) -> Release[NoisyMoments]:
+    def published(table: GivenTable, draw: Any, **_: Any) -> Release[NoisyMoments]:
         draws = Quick(table, shift, np.random.default_rng([seed, 10]))  # type: ignore[arg-type]
         value = draw(draws, centre_and_scale(np.stack((low, high), axis=1)), left)
         return Release(value, None)  # type: ignore[arg-type]
 
     names = tuple(f"x{k}" for k in range(size)), tuple(f"y{k}" for k in range(targets))
     model._publish_sums = published  # type: ignore[assignment]
-    return model._released(Table(sample, *names, *names, "row")).value  # type: ignore[arg-type]
+    return model._released(GivenTable(sample, *names, *names, "row")).value  # type: ignore[arg-type]
 
 
 @lru_cache

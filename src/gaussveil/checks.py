@@ -6,8 +6,8 @@ The sentence quotes the value, so these are for public parameters only, never fo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from functools import lru_cache, wraps
+from collections.abc import Iterable
+from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any, NoReturn, TypeVar
 
@@ -105,33 +105,6 @@ def refuse(name: str, rule: str, value: object) -> NoReturn:
     raise ParameterError(
         f"{name} must be {rule}. Got {repr(value) if plain else f'a {type(value).__name__}'}."
     )
-
-
-def former(**remedies: str) -> Callable[[Checked], Checked]:
-    """Decorator: keywords that a function or class once had are refused with what to write instead."""
-
-    def decorated(called: Any) -> Any:
-        is_class = isinstance(called, type)
-        if is_class:
-            function = called.__init__
-        else:
-            function = called
-
-        @wraps(function)
-        def checked(*given: Any, **named: Any) -> Any:
-            for name in sorted(remedies.keys() & named.keys()):
-                raise ParameterError(
-                    f"{name} is no parameter of {called.__name__} any more: {remedies[name]}."
-                )
-            return function(*given, **named)
-
-        if is_class:
-            called.__init__ = checked
-        if is_class:
-            return called
-        return checked
-
-    return decorated
 
 
 def _inside(value: float, interval: str) -> bool:

@@ -14,7 +14,7 @@ SMALLEST_DRAWN_DELTA = 1e-10  # deltas below it interest nobody
 TOLD_DELTA = 1e-6
 
 
-class Told:
+class Described:
     """A subclass gives a few facts; they are its line and its table."""
 
     def _facts(self) -> dict[str, str]:
@@ -37,7 +37,7 @@ class Told:
         return f"<b>{type(self).__name__}</b><table>{rows}</table>"
 
 
-class Shown(Told):
+class Shown(Described):
     """A subclass says which curve it has and what it claims, too."""
 
     def _curve(self) -> Any:

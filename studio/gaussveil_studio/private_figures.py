@@ -24,11 +24,11 @@ def diagnose(**asked: Any) -> dict[str, Any]:
 
 
 def _audit(asked: dict[str, Any]) -> list[Fact]:
-    from gaussveil.audit import NoisySum, audit
+    from gaussveil.audit import GaussianSum, audit
 
     rows = read_plain(asked["address"]).values
     found = audit(
-        NoisySum(covariance=asked["variance"]),
+        GaussianSum(covariance=asked["variance"]),
         rows,
         claim=(asked["epsilon"], asked["delta"]),
     )

@@ -76,7 +76,7 @@ def test_replacing_costs_more_than_adding() -> None:
         Accountant("swap")
 
 
-@pytest.mark.parametrize("relation", ["add or remove", "replace"])
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
 def test_calibrated_noise_keeps_the_promise_and_hardly_more(relation: str) -> None:
     noise = calibrate(DPSGD(sampling_rate=0.02), steps=100, epsilon=2, delta=1e-5, relation=relation)
     kept = Accountant(relation).add(DPSGD(noise_multiplier=noise, sampling_rate=0.02), 100)
@@ -181,7 +181,7 @@ def mean_shift_delta(shift: float, epsilon: float) -> float:
 @pytest.mark.parametrize("steps", [1, 9])
 def test_where_every_record_takes_part_a_replaced_one_moves_the_sum_by_two_clipping_norms(steps: int) -> None:
     """At rate 1 the batch is everything: a closed form, which rates just below 1 approach."""
-    for relation, distance in (("add or remove", 1.0), ("replace", 2.0)):
+    for relation, distance in (("add-remove", 1.0), ("replace", 2.0)):
         wanted = mean_shift_delta(distance / 4.0 * math.sqrt(steps), 0.5)
         whole = Accountant(relation).add(DPSGD(noise_multiplier=4.0, sampling_rate=1.0), steps)
         almost = Accountant(relation).add(DPSGD(noise_multiplier=4.0, sampling_rate=1.0 - 1e-6), steps)
@@ -189,7 +189,7 @@ def test_where_every_record_takes_part_a_replaced_one_moves_the_sum_by_two_clipp
         assert almost.delta(0.5) == pytest.approx(wanted, rel=1e-3, abs=0.0)
 
 
-@pytest.mark.parametrize("relation", ["add or remove", "replace"])
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("rate", [None, 0.02, 1.0])
 def test_the_command_says_what_python_says(relation: str, rate: float | None) -> None:
     step = Gaussian(noise_multiplier=4.0) if rate is None else DPSGD(noise_multiplier=4.0, sampling_rate=rate)

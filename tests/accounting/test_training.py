@@ -48,7 +48,7 @@ def test_zero_concentrated_mechanisms_join():
 @pytest.mark.parametrize(
     ("relation", "mechanism"),
     [
-        ("add or remove", DPSGD(noise_multiplier=1.0, sampling_rate=0.1, fixed_size=True)),
+        ("add-remove", DPSGD(noise_multiplier=1.0, sampling_rate=0.1, fixed_size=True)),
         ("replace", Allocation(noise_multiplier=1.0, steps=10)),
     ],
 )

@@ -69,7 +69,7 @@ def test_account_of_replaced_records_refuses_and_spends_nothing(tmp_path: Path) 
     assert not ledger.entries("replaced")
 
 
-@pytest.mark.parametrize(("relation", "foreign"), [("add or remove", REPLACED), ("replace", PRESENCE)])
+@pytest.mark.parametrize(("relation", "foreign"), [("add-remove", REPLACED), ("replace", PRESENCE)])
 def test_accountant_adds_batches_of_its_own_relation_only(relation: str, foreign: list[PrivacyProfile]) -> None:
     for profile in foreign:
         with pytest.raises(ParameterError, match="accounted for the relation"):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gaussveil import GaussianPair, PrivacyLoss
-from gaussveil.audit import FittedGaussian, GaussianSketch, LinearPosterior, NoisySum, audit
+from gaussveil.audit import FittedGaussian, GaussianSketch, GaussianSum, LinearPosterior, audit
 from gaussveil.errors import InputError, NotPositiveDefiniteError, ParameterError, ShapeError
 
 RNG = np.random.default_rng(11)
@@ -25,8 +25,8 @@ def close(one: Any, other: Any) -> None:
 
 
 MAPS = [
-    (NoisySum(covariance=np.diag([9.0, 4.0, 1.0, 25.0])), None),
-    (NoisySum(covariance=4.0), lambda rows: (rows.sum(axis=0), 4.0 * np.eye(4))),
+    (GaussianSum(covariance=np.diag([9.0, 4.0, 1.0, 25.0])), None),
+    (GaussianSum(covariance=4.0), lambda rows: (rows.sum(axis=0), 4.0 * np.eye(4))),
     (LinearPosterior(regularization=0.7, noise_variance=2.0), None),
     (
         GaussianSketch(n_components=3, ridge=5.0),
@@ -125,7 +125,7 @@ def test_given_neighbours_pairs_callables_and_several_losses() -> None:
 
 
 def test_the_outcome_is_private_and_written_on_request(tmp_path: Path) -> None:
-    found = audit(NoisySum(covariance=1.0), DATA, claim=(1.0, 0.1))
+    found = audit(GaussianSum(covariance=1.0), DATA, claim=(1.0, 0.1))
     assert "0.1" not in repr(found)
     record = json.loads(found.write(tmp_path / "audit.json").read_text(encoding="utf-8"))
     assert "do not share" in record["warning"]
@@ -157,19 +157,19 @@ def test_bad_arguments_are_named(arguments: dict[str, Any], words: str) -> None:
 
 def test_bad_maps_are_refused() -> None:
     with pytest.raises(ParameterError, match="data"):
-        audit(NoisySum(covariance=1.0), claim=(1.0, 0.1))
+        audit(GaussianSum(covariance=1.0), claim=(1.0, 0.1))
     with pytest.raises(ParameterError, match="return"):
         audit(lambda rows: rows.sum(), DATA, claim=(1.0, 0.1))
     with pytest.raises(NotPositiveDefiniteError):
         audit(lambda rows: (rows.sum(axis=0), np.zeros((4, 4))), DATA, claim=(1.0, 0.1))
     with pytest.raises(NotPositiveDefiniteError, match="covariance"):
-        audit(NoisySum(covariance=np.zeros((4, 4))), DATA, claim=(1.0, 0.1))
+        audit(GaussianSum(covariance=np.zeros((4, 4))), DATA, claim=(1.0, 0.1))
     with pytest.raises(NotPositiveDefiniteError, match="Gram"):
         audit(GaussianSketch(n_components=2), np.ones((5, 2)), claim=(1.0, 0.1))
     with pytest.raises(ParameterError, match="leverage 1"):
         audit(GaussianSketch(n_components=2), np.eye(4), claim=(1.0, 0.1))
     with pytest.raises(ShapeError, match="one record per row"):
-        audit(NoisySum(covariance=1.0), DATA[:, 0], claim=(1.0, 0.1))
+        audit(GaussianSum(covariance=1.0), DATA[:, 0], claim=(1.0, 0.1))
     with pytest.raises(ParameterError, match="ridge"):
         GaussianSketch(n_components=2, ridge=-1.0)
     with pytest.raises(ParameterError, match="noise_variance"):
@@ -180,7 +180,7 @@ def test_bad_maps_are_refused() -> None:
 def test_only_real_numbers_are_audited(data: Any) -> None:
     """NumPy would drop imaginary parts, and masks with what lies under them: another table would be audited."""
     with pytest.raises(InputError):
-        audit(NoisySum(covariance=1.0), data, claim=(1.0, 0.1))
+        audit(GaussianSum(covariance=1.0), data, claim=(1.0, 0.1))
     with pytest.raises(InputError):
         audit(lambda _: (data[0], np.eye(3)), np.eye(3), claim=(1.0, 0.1))
 

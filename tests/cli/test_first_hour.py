@@ -20,7 +20,6 @@ from gaussveil import (
     GaussianRelease,
     Ledger,
     MeterStream,
-    PrivateForecaster,
     PrivateGaussianMixture,
     PrivateSketch,
 )
@@ -182,9 +181,6 @@ def test_mistakes_in_python_are_sentences() -> None:
     release = GaussianRelease(epsilon=1.0, delta=1e-6, l2_sensitivity=1.0, because="given", account="winter")  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match=r'account must be .* Account\("town.ledger", "winter"\)'):
         release.release(np.zeros(3))
-    forecaster = PrivateForecaster(horizon="3h", epsilon=1.0, delta=1e-5)
-    with pytest.raises(ParameterError, match="it is called household now"):
-        forecaster.fit({}, household_column="id")
 
 
 def test_a_long_job_says_that_it_works(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,14 +172,10 @@ def test_the_shell_completes_commands_and_options() -> None:
             ("pca", "in.csv", "--epsilon", 1, "--epsilon=2", "--between", "a:0,1", "--between", "b:0,1"),
             "--epsilon must be",
         ),
-        (("release", "vector", "in.csv", "--sensitivity", 1), "--sensitivity is called --l2-sensitivity now"),
-        (("sketch", "in.csv", "--components=8"), "--components is called --n-components now"),
-        (("forecast", "in.csv", "--unit", "kW"), "--unit is called --in now"),
-        (("demo", "--time-column", "t"), "--time-column is called --time now"),
         (("x.txt",), "x.txt is no command; of a table, gaussveil schema x.txt tells"),
     ],
 )
-def test_all_that_is_missing_and_old_names_are_told_in_one_line(run: Run, words: tuple[object, ...], told: str) -> None:
+def test_all_that_is_missing_is_told_in_one_line(run: Run, words: tuple[object, ...], told: str) -> None:
     code, out, error = run(*words)
     assert (code, out, error.count("\n")) == (2, "", 1)
     assert told in error

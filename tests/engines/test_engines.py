@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gaussveil.errors import FormatError, SchemaError, SourceError
-from gaussveil.statistics import Affine, Gram, Histogram, Labels, MemorySource, Moments, Nearest, Source, as_source
+from gaussveil.statistics import Affine, BinCounts, Gram, Labels, MemorySource, Moments, Nearest, Source, as_source
 
 pytestmark = pytest.mark.xdist_group("spark")  # one worker, so that there is one Spark session
 
@@ -41,7 +41,7 @@ def test_other_statistics_agree_to_the_bit(opener: Opener, parquet: Path, table:
     source, reference = opener(parquet), as_source(table)
     for statistic, group in [
         (Gram(row_norm=250.0), None),
-        (Histogram(edges=[0, 1, 2, 4], distance=True, affine=AFFINE), Nearest([[5, 230, 6], [5, 230, 18], [0, 0, 0]])),
+        (BinCounts(edges=[0, 1, 2, 4], distance=True, affine=AFFINE), Nearest([[5, 230, 6], [5, 230, 18], [0, 0, 0]])),
     ]:
         got = source.aggregate(statistic, columns=COLUMNS, group=group)
         assert np.array_equal(got.limbs, reference.aggregate(statistic, columns=COLUMNS, group=group).limbs)

@@ -18,7 +18,7 @@ from gaussveil.mechanisms.regression.bounded import Draws
 from gaussveil.mechanisms.regression.lengths import Lengths, knots
 from gaussveil.mechanisms.regression.logistic import LIFT, STEPS, gradient_steps
 from gaussveil.mechanisms.regression.moments import LENGTH_SHARE, LOOK_SHARE, Look, draw_moments
-from gaussveil.mechanisms.regression.rows import Table
+from gaussveil.mechanisms.regression.rows import GivenTable
 from gaussveil.mechanisms.regression.unit_sums import FRACTIONS, REACH, WholeUnits
 from gaussveil.noise import GaussianNoise
 from gaussveil.statistics import Block, ExactSum, Labels, Statistic
@@ -149,7 +149,7 @@ def moments(name: str, kind: Any, blocks: tuple[str, ...], unit_rows: int = 1) -
         units, made = np.array([[0.0, 1.0]] * columns), []
         for _ in range(count):
             source = OneBlock(rows, rows_per_unit=unit_rows)
-            table = Table(source, ("x",), targets, ("x",), targets, "row")  # type: ignore[arg-type]
+            table = GivenTable(source, ("x",), targets, ("x",), targets, "row")  # type: ignore[arg-type]
             passes = Recorded(table, number(certificate, "mean_shift"), mechanism.generator)
             Look.at(passes, units, row_shift(certificate) * math.sqrt(kind.look_share))
             if kind.rows_share:
@@ -228,7 +228,7 @@ def logistic_steps(name: str) -> dict[str, Any]:
     def draws(mechanism: PrivateLogisticRegression, data: Any, count: int) -> Matrix:
         certificate = build(epsilon=mechanism.epsilon, delta=mechanism.delta).fit(*common).certificate_
         source = SharedRows(data[0].T.copy(), np.asarray(data[1]))
-        table = Table(source, ("x",), (), ("x",), (), "row")  # type: ignore[arg-type]
+        table = GivenTable(source, ("x",), (), ("x",), (), "row")  # type: ignore[arg-type]
         made = []
         for _ in range(count):
             passes = WithoutTheCommonRows(table, number(certificate, "mean_shift"), mechanism.generator)

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gaussveil.accounting import Ledger, verify
-from gaussveil.errors import GaussveilError, ParameterError
+from gaussveil.errors import GaussveilError
 from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture
 from gaussveil.noise import SeededGenerator
 from gaussveil_studies.gmm.releases import by_record
@@ -80,7 +80,6 @@ def test_records_far_away_or_missing_do_not_break_a_fit() -> None:
         {"centre": [0.0]},
         {"classes": [0, 0]},
         {"classes": []},
-        {"adjacency": "home"},
         {"nominal_size": 0},
         {"columns": ["x9"]},
         {"epsilon": 0.0},
@@ -94,12 +93,6 @@ def test_public_mistakes_are_refused_before_anything_is_spent(change: dict[str, 
     with pytest.raises(GaussveilError):
         PrivateGaussianMixture(**{**PROMISE, "radius": 8.0, "account": account, **change}).fit(x, y)
     assert Ledger(account.ledger).entries("homes") == []
-
-
-@pytest.mark.parametrize("name", ["adjacency", "method"])
-def test_a_parameter_of_labels_is_refused_with_where_it_went(name: str) -> None:
-    with pytest.raises(ParameterError, match=f"^{name} is no parameter of .*: .* PrivateLabelMixture"):
-        PrivateGaussianMixture(**{**PROMISE, "radius": 8.0, name: "label"})
 
 
 def test_a_model_file_comes_back_exactly(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from gaussveil.mechanisms import (
 from gaussveil.mechanisms.regression.bounded import Draws
 from gaussveil.mechanisms.regression.logistic import LogisticRows
 from gaussveil.mechanisms.regression.moments import Look, block_scales
-from gaussveil.mechanisms.regression.rows import Table, WeightedRows
+from gaussveil.mechanisms.regression.rows import GivenTable, WeightedRows
 from gaussveil.mechanisms.regression.unit_sums import (
     FRACTIONS,
     GramReader,
@@ -144,7 +144,7 @@ def test_no_row_moves_the_look_by_more_than_was_charged(size: int) -> None:
     names = tuple(map(str, range(size)))
     wild = [np.full(size, 1e308), np.ones(size), np.full(size, 1e9), np.eye(size)[0] * -1e300]
     for row in [*rng.normal(size=(200, size)) * 3, *wild]:
-        passes = Whitened(Table(Summed(row[:, None]), names, (), names, (), "row"), 1.0, None)  # type: ignore[arg-type]
+        passes = Whitened(GivenTable(Summed(row[:, None]), names, (), names, (), "row"), 1.0, None)  # type: ignore[arg-type]
         Look.at(passes, np.array([[0.0, 1.0]] * size), shift)
         worst = max(worst, float(np.linalg.norm(np.concatenate(passes.__dict__["moved"]))))
     assert 0.99 * shift <= worst <= shift

@@ -28,7 +28,7 @@ from gaussveil.postprocessing.synthetic.search import (
     records_to_stand_out,
     standing_out,
 )
-from gaussveil.postprocessing.synthetic.summary import Told, banded, statements, tail_rooms
+from gaussveil.postprocessing.synthetic.summary import StatedNumber, banded, statements, tail_rooms
 
 from .synthetic_people import PROMISE, RANGES, VALUES, drawn, people
 
@@ -79,7 +79,7 @@ def test_bands_hold_the_private_table(full: bool) -> None:
         for column, statistic, other, low, high, trusted in zip(
             *(told[name] for name in ("column", "statistic", "other", "low", "high", "trusted"))
         ):
-            value = truth[Told(column, statistic, other)]
+            value = truth[StatedNumber(column, statistic, other)]
             held.append(low - 1e-9 <= value <= high + 1e-9)
             if statistic.startswith("share"):
                 width.append(high - low)
@@ -343,12 +343,12 @@ def test_statements_have_room_for_where_numbers_lie_in_the_outermost_cells() -> 
     columns = [column_of(name, pa.float64()) for name in table.column_names]
     ends = {"a": (-np.inf, 1.0), "b": (-np.inf, np.inf)}
     rooms = tail_rooms(table, columns, ends, [["a", "b"]])
-    assert rooms[Told("a", "mean")] == pytest.approx((0.2, 0.2))
-    assert rooms[Told("a", "quantile 0.95")] == pytest.approx((2.0, 2.0), rel=0.02)
-    assert rooms[Told("a", "quantile 0.75")] == (0, 0)
-    assert rooms[Told("b", "mean")] == (0, 0)
+    assert rooms[StatedNumber("a", "mean")] == pytest.approx((0.2, 0.2))
+    assert rooms[StatedNumber("a", "quantile 0.95")] == pytest.approx((2.0, 2.0), rel=0.02)
+    assert rooms[StatedNumber("a", "quantile 0.75")] == (0, 0)
+    assert rooms[StatedNumber("b", "mean")] == (0, 0)
     drawn, near = (np.corrcoef(one, numbers[::-1])[0, 1] for one in (numbers, numbers.clip(max=1)))
-    assert rooms[Told("a", "correlation", "b")] == pytest.approx((abs(drawn - near),) * 2)
+    assert rooms[StatedNumber("a", "correlation", "b")] == pytest.approx((abs(drawn - near),) * 2)
     bands = banded(statements(table, columns), [{}], 0.0, columns, {}, (), rooms).to_pandas()
     assert not bands["trusted"].any()
     exact = [dict.fromkeys(statements(table, columns), 0.0)] * 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -129,3 +130,22 @@ def test_the_laws_of_all_mechanisms_hold_for_its_case(tmp_path: Path) -> None:
 def test_our_auditor_finds_its_case_true_and_half_its_noise_false(full: bool) -> None:
     laws.test_audit_finds_no_violation(LAW_CASE, full)
     laws.test_audit_finds_secretly_halved_noise(LAW_CASE, full)
+
+
+PLACES = ("`mechanisms/x.py`", "`tests/mechanisms/test_x.py`", "`tests/laws/registry.py`", "`docs/mechanisms`")
+
+
+@pytest.mark.parametrize(
+    ("page", "begins", "ends"),
+    [
+        ("docs/architecture.md", "## Adding a mechanism", "## Where a number"),
+        ("CONTRIBUTING.md", "A new mechanism touches five places", "By contributing"),
+    ],
+)
+def test_both_pages_name_the_same_five_places(page: str, begins: str, ends: str) -> None:
+    text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
+    steps = text.partition(begins)[2].partition(ends)[0]
+    assert all(place in steps for place in PLACES)
+    assert "changelog" in steps.lower()
+    named = {path for path in re.findall(r"`((?:src|tests|docs|mechanisms)/[\w./]+)`", steps) if "toy" not in path}
+    assert named == {place.strip("`") for place in PLACES}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from gaussveil.errors import ParameterError
-from gaussveil.noise import DiscreteGaussian, Generator, SeededGenerator
+from gaussveil.noise import DiscreteGaussianNoise, Generator, SeededGenerator
 from gaussveil.noise.bernoulli import exp_lower, exp_minus
 from gaussveil.noise.discrete_gaussian import (
     MASS_BITS,
@@ -114,7 +114,7 @@ def test_smoothing_error_bounds_the_theta_function(smallest: float) -> None:
 @settings(derandomize=True, deadline=None, max_examples=60)
 def test_design_meets_the_variance_and_stays_smooth(log_width: float) -> None:
     requested = Fraction(4.0**log_width)
-    law = DiscreteGaussian(requested)
+    law = DiscreteGaussianNoise(requested)
     assert requested <= law.variance <= requested * (1 + Fraction(1, 10**5))
     assert law.total_variation < 3e-33
     assert law.bound < 2**52
@@ -127,14 +127,14 @@ def test_design_meets_the_variance_and_stays_smooth(log_width: float) -> None:
 @pytest.mark.parametrize("multiple", [2**20 + 4, 2**20 + 9])
 def test_a_variance_within_a_millionth_asks_for_no_third_multiplier(multiple: int) -> None:
     """Two squares and one are more by 1, which is little enough from 2^20 on: a third would cost draws for nothing."""
-    multipliers = DiscreteGaussian(Fraction(multiple * TABLE_WIDTH**2)).multipliers
+    multipliers = DiscreteGaussianNoise(Fraction(multiple * TABLE_WIDTH**2)).multipliers
     assert len(multipliers) == 2
     assert 1 + sum(k * k for k in multipliers) == multiple + 1
 
 
 @pytest.mark.parametrize("width", [0.5, 4, 30])
 def test_draws_pass_chi_square(width: float, full: bool) -> None:
-    law = DiscreteGaussian(Fraction(width) ** 2)
+    law = DiscreteGaussianNoise(Fraction(width) ** 2)
     draws = law.draw(10**7 if full else 10**5, SeededGenerator(11))
     reach = int(3.5 * width) + 1
     pmf = np.array([float(p) for p in exact_pmf(law.variance, reach)])
@@ -146,7 +146,7 @@ def test_draws_pass_chi_square(width: float, full: bool) -> None:
 
 @pytest.mark.parametrize("log_width", [9.5, 14.3, 20, 26.5, 34])
 def test_wide_draws_are_normal_to_the_eye_of_ks_and_anderson_darling(log_width: float, full: bool) -> None:
-    law = DiscreteGaussian(4.0**log_width)
+    law = DiscreteGaussianNoise(4.0**log_width)
     draws = law.draw((10**6 if full else 10**5,), SeededGenerator(12)) / float(law.variance) ** 0.5
     assert stats.kstest(draws, "norm").pvalue > 1e-3
     uniform = np.sort(stats.norm.cdf(draws))
@@ -156,7 +156,7 @@ def test_wide_draws_are_normal_to_the_eye_of_ks_and_anderson_darling(log_width: 
 
 
 def test_every_residue_is_reached_alike() -> None:
-    draws = DiscreteGaussian(2**44).draw(10**5, SeededGenerator(13))
+    draws = DiscreteGaussianNoise(2**44).draw(10**5, SeededGenerator(13))
     for modulus in (2, 16, 511, 1024):
         assert stats.chisquare(np.bincount(draws % modulus, minlength=modulus)).pvalue > 1e-3
 
@@ -164,4 +164,4 @@ def test_every_residue_is_reached_alike() -> None:
 @pytest.mark.parametrize("variance", [0, -1.0, 1 / 17, 2.0**93, float("nan"), float("inf")])
 def test_variances_out_of_range_are_refused(variance: float) -> None:
     with pytest.raises(ParameterError, match="variance"):
-        DiscreteGaussian(variance)
+        DiscreteGaussianNoise(variance)

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
 from gaussveil.errors import ParameterError
-from gaussveil.noise import DiscreteGaussian
+from gaussveil.noise import DiscreteGaussianNoise
 from gaussveil.noise.keyed import KeyedGenerator
 
 KEY = bytes(range(32))
@@ -35,7 +35,7 @@ def test_labels_and_keys_share_nothing_and_aiming_starts_anew() -> None:
 
 
 def test_noise_follows_the_label() -> None:
-    law = DiscreteGaussian(10**6)
+    law = DiscreteGaussianNoise(10**6)
     one, again, other = (law.draw((50,), KeyedGenerator(KEY, label)).tolist() for label in (b"1", b"1", b"2"))
     assert one == again
     assert one != other

@@ -141,7 +141,12 @@ def test_runs_of_laws_alone_prove_both_ends() -> None:
     assert 0.0 < ends.lower <= ends.upper <= ends.lower * (1 + 1e-12)
 
 
-def test_relations_have_one_name_and_a_former_one_is_understood() -> None:
-    assert Accountant().relation == Accountant("add or remove").relation == "add-remove"
+@pytest.mark.parametrize("relation", ["add or remove", "add_remove", "", None, 3])
+def test_relations_have_one_name(relation: Any) -> None:
+    assert Accountant().relation == Accountant("add-remove").relation == "add-remove"
     with pytest.raises(gaussveil.GaussveilError, match="relation"):
-        Accountant("add and remove")
+        Accountant(relation)
+
+
+def test_noise_for_more_uses_is_larger() -> None:
+    assert gaussveil.noise_for(steps=4, epsilon=1.0, delta=1e-6) > gaussveil.noise_for(epsilon=1.0, delta=1e-6)

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
-from gaussveil.statistics import Affine, Gram, Histogram, Labels, Moments, Nearest, RowCount, Statistic, as_source
+from gaussveil.statistics import Affine, BinCounts, Gram, Labels, Moments, Nearest, RowCount, Statistic, as_source
 from gaussveil.statistics.block import Reader
 
 rng = np.random.default_rng(7)
@@ -60,7 +60,7 @@ def test_gram_is_exact_in_its_own_fixed_point() -> None:
         (Moments(clip=1.0, bits=22), Nearest(CENTRES)),
         (Gram(row_norm=1.0), None),
         (Gram(row_norm=1.0, bits=41), None),
-        (Histogram(edges=[0, 1, 2, 4, 8], distance=True, affine=Affine(CENTRES)), LABELS),
+        (BinCounts(edges=[0, 1, 2, 4, 8], distance=True, affine=Affine(CENTRES)), LABELS),
         (RowCount(), LABELS),
     ],
 )
@@ -93,14 +93,14 @@ def test_one_record_moves_the_sums_by_at_most_the_clip_exactly(bits: int) -> Non
 def test_histograms_count_every_record_once() -> None:
     edges = [0.5, 1.0, 2.0, 4.0]
     counts = (
-        as_source(records, label=classes).aggregate(Histogram(edges=edges), columns=["x1"], group=LABELS).integers()
+        as_source(records, label=classes).aggregate(BinCounts(edges=edges), columns=["x1"], group=LABELS).integers()
     )
     for k in range(3):
         values = records[classes == k, 1]
         expected = [np.sum(values < 1.0), np.sum((values >= 1.0) & (values < 2.0)), np.sum(values >= 2.0)]
         assert counts[k].tolist() == expected
     distances = as_source(records).aggregate(
-        Histogram(edges=edges, distance=True, affine=Affine(CENTRES[:1], [0.5])), columns=COLUMNS
+        BinCounts(edges=edges, distance=True, affine=Affine(CENTRES[:1], [0.5])), columns=COLUMNS
     )
     reference = np.histogram(np.clip(0.5 * np.linalg.norm(records - CENTRES[0], axis=1), 0.6, 3.9), edges)[0]
     assert distances.integers()[0].tolist() == reference.tolist()
@@ -138,13 +138,13 @@ def test_parameters_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ShapeError, match="maps"):
         source.aggregate(Moments(clip=1.0, affine=Affine(None, MAPS[:, :2])), columns=COLUMNS, group=LABELS)
     with pytest.raises(ShapeError, match="one column"):
-        source.aggregate(Histogram(edges=[0, 1]), columns=COLUMNS)
+        source.aggregate(BinCounts(edges=[0, 1]), columns=COLUMNS)
     with pytest.raises(ShapeError, match="columns"):
         source.aggregate(RowCount(), columns=["x0"], group=Nearest(CENTRES))
     with pytest.raises(NotFiniteError):
         Affine([[np.nan]])
     with pytest.raises(ParameterError, match="edges"):
-        Histogram(edges=[1.0, 1.0])
+        BinCounts(edges=[1.0, 1.0])
     with pytest.raises(ParameterError, match="distinct"):
         Labels("label", [1, 1])
 

@@ -87,15 +87,19 @@ class Accountant(Shown):
         Raises:
             ParameterError: it is none of these, speaks of neighbours of another relation, or its noise is still open.
         """
-        steps = whole("steps", steps, "[1, 9007199254740992]")
-        if is_table(mechanism):
-            mechanism = Pair(mechanism)
+        counted = whole("steps", steps, "[1, 9007199254740992]")
         if not isinstance(mechanism, PrivacyCurve | Charge):
-            refuse(
-                "mechanism",
-                "a DPSGD, a Gaussian, a Pair, another privacy curve or a charge",
-                mechanism,
-            )
+            if not is_table(mechanism):
+                refuse(
+                    "mechanism",
+                    "a DPSGD, a Gaussian, a Pair, another privacy curve or a charge",
+                    mechanism,
+                )
+            mechanism = Pair(mechanism)
+        return self._add(mechanism, counted)
+
+    def _add(self, mechanism: PrivacyCurve | Charge, steps: int) -> Accountant:
+        """The same of arguments that were checked."""
         self._parts += [
             (curve, count * steps)
             for curve, count in mechanism.parts_for(self.relation)
@@ -122,9 +126,9 @@ class Accountant(Shown):
         True
         """
         members = whole("members", members, f"[1, {MOST_MEMBERS}]")
-        found = Accountant(self.relation)
-        found._parts = of_group(self._oriented(), members)
-        return found
+        grouped = Accountant(self.relation)
+        grouped._parts = of_group(self._oriented(), members)
+        return grouped
 
     @property
     def charges(self) -> list[tuple[Charge, int]]:
@@ -238,7 +242,10 @@ class Accountant(Shown):
         Raises:
             ParameterError: epsilon is negative or not finite.
         """
-        real("epsilon", epsilon, "[0, inf)")
+        return self._delta(real("epsilon", epsilon, "[0, inf)"))
+
+    def _delta(self, epsilon: float) -> float:
+        """The same of an argument that was checked."""
         bounds = [float(bound.delta(epsilon)) for bound in self._added()]
         return min(self.loss.dp_delta_upper(epsilon), 1.0, *bounds)
 
@@ -270,7 +277,7 @@ class Accountant(Shown):
             return Enclosure.of(*ends, proven=False)
         below = composed(fainter)
         if below is None or all(
-            one is other for (one, _), (other, _) in zip(fainter, self._parts)
+            faint is other for (faint, _), (other, _) in zip(fainter, self._parts)
         ):
             return whole
         low = below.dp_enclose(epsilon)
@@ -285,10 +292,10 @@ class Accountant(Shown):
     def _below(self, parts: list[tuple[PrivacyCurve, int]], epsilon: float) -> float:
         """A lower end of delta where not all parts are under one contour."""
         whole = composed(parts)
-        known = [lower_end(parts, epsilon)]
+        lower_ends = [lower_end(parts, epsilon)]
         if whole is not None and not whole.batch_shape:
-            known.append(float(whole.dp_enclose(epsilon).lower))
-        return max(known)
+            lower_ends.append(float(whole.dp_enclose(epsilon).lower))
+        return max(lower_ends)
 
     def tradeoff(self, type_one_error: Any) -> Any:
         """Smallest type II error of any test at the given type I error, in the worse direction.

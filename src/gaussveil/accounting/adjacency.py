@@ -131,11 +131,11 @@ class Adjacency:
     @classmethod
     def event(cls, length: int, size: float, unit: str = "trajectory") -> Adjacency:
         """Two trajectories that differ in at most `length` consecutive samples, each by at most `size`; symmetric."""
-        found = checks.real(
+        bound = checks.real(
             "length", length
         )  # a whole number written as a float will do
-        if found.is_integer():
-            whole = int(found)
+        if bound.is_integer():
+            whole = int(bound)
         else:
             whole = length
         return cls(
@@ -206,19 +206,19 @@ class Adjacency:
     @classmethod
     def from_dict(cls, record: object) -> Adjacency:
         """Inverse of `to_dict`."""
-        found = fields(
+        stated = fields(
             within_limits(record, "an adjacency"),
             "an adjacency",
             ("kind", "unit", "symmetric", "parameters"),
         )
-        parameters = found["parameters"]
-        symmetric = found["symmetric"]
+        parameters = stated["parameters"]
+        symmetric = stated["symmetric"]
         if not isinstance(parameters, Mapping) or not isinstance(symmetric, bool):
             raise FormatError(
                 "an adjacency needs 'parameters' as an object and 'symmetric' as true or false"
             )
-        kind = text(found, "kind", "an adjacency")
-        unit = text(found, "unit", "an adjacency")
+        kind = text(stated, "kind", "an adjacency")
+        unit = text(stated, "unit", "an adjacency")
         try:
             return cls(kind, unit, symmetric, parameters)
         except ParameterError as error:

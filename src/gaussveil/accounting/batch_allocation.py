@@ -91,8 +91,8 @@ def binned(strategy: Floats, bins: int, noise: float) -> BinnedAllocation:
     largest = _inner_products(np.abs(strategy), bins) / noise**2
     together = largest * (1.0 + SLACK)
     attained = _inner_products(strategy, bins) / noise**2 - SLACK * largest
-    known = math.sqrt(float(np.max(np.diag(together)))) * (1.0 + SLACK)
-    return BinnedAllocation.of(known, _above(together), _below(attained))
+    certain = math.sqrt(float(np.max(np.diag(together)))) * (1.0 + SLACK)
+    return BinnedAllocation.of(certain, _above(together), _below(attained))
 
 
 def _inner_products(strategy: Floats, bins: int) -> Floats:

@@ -120,7 +120,7 @@ def best_buffers(
     whole("buffers", buffers, f"[1, {MOST_BUFFERS}]")
     one_of("error", error, ERRORS)
     search = _Search(steps, takes, separation, error)
-    found = scipy.optimize.minimize(
+    minimum = scipy.optimize.minimize(
         search.goal_and_slopes,
         _start(steps, buffers),
         jac=True,
@@ -134,7 +134,7 @@ def best_buffers(
             "gtol": 1e-7,
         },
     )
-    gaps, inverse_gaps = _gaps(found.x)
+    gaps, inverse_gaps = _gaps(minimum.x)
     scales = -_products(gaps, inverse_gaps)
     scales *= (1.0 - 2.0**-40) / max(
         1.0, float(scales.sum())

@@ -54,12 +54,12 @@ def parse_json(body: str, what: str, *, check: bool = True) -> object:
 
 
 def _unrepeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    record = dict(pairs)
+    if len(record) != len(pairs):
         raise FormatError(
             "a JSON object must not repeat a key: readers would disagree on what it says"
         )
-    return found
+    return record
 
 
 def _check_size(value: object, what: str) -> None:

@@ -55,8 +55,8 @@ class Part:
     @classmethod
     def from_dict(cls, record: object) -> Part:
         """Inverse of `to_dict`."""
-        found = fields(record, "a part of a charge", ("count",))
-        count = found["count"]
+        stated = fields(record, "a part of a charge", ("count",))
+        count = stated["count"]
         if (
             isinstance(count, bool)
             or not isinstance(count, int)
@@ -66,10 +66,10 @@ class Part:
                 "a part of a charge needs a whole 'count' of at least 1 and at most 2^53"
             )
         try:
-            if "gaussian" in found:
-                return cls(PrivacyLoss.from_dict(_mapping(found["gaussian"])), count)
-            if "profile" in found:
-                return cls(profile_from_dict(_mapping(found["profile"])), count)
+            if "gaussian" in stated:
+                return cls(PrivacyLoss.from_dict(_mapping(stated["gaussian"])), count)
+            if "profile" in stated:
+                return cls(profile_from_dict(_mapping(stated["profile"])), count)
         except (InputError, KeyError, TypeError) as error:
             raise FormatError(
                 f"a part of a charge could not be read: {error}"
@@ -321,19 +321,19 @@ class Charge(Shown):
     @classmethod
     def from_dict(cls, record: object) -> Charge:
         """Inverse of `to_dict`."""
-        found = fields(
+        stated = fields(
             within_limits(record, "a charge"), "a charge", ("parts", "sampler_error")
         )
-        listed = found["parts"]
+        listed = stated["parts"]
         if not isinstance(listed, list) or not listed:
             raise FormatError("a charge needs a list of at least one part")
         parts = tuple(Part.from_dict(item) for item in listed)
-        drawn = found.get("draw_identities", [])
+        drawn = stated.get("draw_identities", [])
         if not isinstance(drawn, list):
             raise FormatError("a charge needs 'draw_identities' as a list, or none")
         try:
             return cls._from_parts(
-                parts, number(found, "sampler_error", "a charge"), tuple(drawn)
+                parts, number(stated, "sampler_error", "a charge"), tuple(drawn)
             )
         except ParameterError as error:
             raise FormatError(f"not a charge of this version: {error}") from error

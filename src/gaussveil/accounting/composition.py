@@ -176,14 +176,14 @@ class Composition:
 
     def enclose(self, epsilon: float) -> Enclosure:
         """Ends of the guaranteed delta, and whether they are proven; the lower end is 0 where only a bound is known."""
-        found = self._enclosed(epsilon)
-        if not found:
+        enclosure = self._enclosed(epsilon)
+        if not enclosure:
             return self.enclose_upper(epsilon)
-        below = [directed.lower(epsilon, end) for directed, end in found]
+        below = [directed.lower(epsilon, end) for directed, end in enclosure]
         upper = self._charged(
             epsilon,
-            max(float(end.upper) for _, end in found),
-            all(end.proven for _, end in found),
+            max(float(end.upper) for _, end in enclosure),
+            all(end.proven for _, end in enclosure),
         )
         lower = min(max(float(end.lower) for end in below), 1.0)
         return Enclosure.of(
@@ -195,9 +195,11 @@ class Composition:
         _check_epsilon(epsilon)
         if not self.parts:
             return ZERO
-        if found := self._enclosed(epsilon):
-            upper = max(float(end.upper) for _, end in found)
-            return self._charged(epsilon, upper, all(end.proven for _, end in found))
+        if enclosure := self._enclosed(epsilon):
+            upper = max(float(end.upper) for _, end in enclosure)
+            return self._charged(
+                epsilon, upper, all(end.proven for _, end in enclosure)
+            )
         ideal = self._chernoff_upper(epsilon)
         proven = all(part.source.cumulants_proven for part in self.parts)
         if self._free:
@@ -237,8 +239,8 @@ class Composition:
         if 0.0 < worst < NEGLIGIBLE and self._chernoff_upper(epsilon) < NEGLIGIBLE:
             return ()
         return tuple(
-            one
-            for one, value in zip(self._directed, rough, strict=True)
+            curve
+            for curve, value in zip(self._directed, rough, strict=True)
             if value >= worst * (1 - TIE)
         )
 
@@ -280,10 +282,10 @@ class Composition:
             else:
                 quick = math.inf
             if quick <= enough:
-                found = Enclosure.of(0.0, quick, proven=True)
+                ends = Enclosure.of(0.0, quick, proven=True)
             else:
-                found = self.enclose_upper(epsilon)
-            self._upper_ends[epsilon, enough] = found
+                ends = self.enclose_upper(epsilon)
+            self._upper_ends[epsilon, enough] = ends
         return self._upper_ends[epsilon, enough]
 
     def delta_upper(self, epsilon: float, enough: float = 0.0) -> float:
@@ -358,8 +360,8 @@ class Composition:
     @cached_property
     def _worst_cumulants(self) -> list[tuple[float, float, float]]:
         orders = np.geomspace(1e-3, 1e4, 141)
-        found, left_out = worst_cumulants(self.parts, orders)
-        return list(zip(orders.tolist(), found.tolist(), left_out.tolist()))
+        cumulants, left_out = worst_cumulants(self.parts, orders)
+        return list(zip(orders.tolist(), cumulants.tolist(), left_out.tolist()))
 
     def _chernoff(self, epsilon: float) -> float:
         """Bound for every orientation pattern: min_s exp(sum_j max(K_j, K_j reversed)(s) - s epsilon + log c(s))."""

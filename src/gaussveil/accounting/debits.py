@@ -320,8 +320,8 @@ def _certified_delta(charge: Charge, draft: CertificateDraft) -> float:
             forms = [charge]
         symmetric = draft.adjacency.symmetric
         upper = max(
-            upper_end(one, draft.epsilon, draft.delta, symmetric=symmetric)
-            for one in forms
+            upper_end(form, draft.epsilon, draft.delta, symmetric=symmetric)
+            for form in forms
         )
         if len(_CERTIFIED) >= CERTIFIED:
             _CERTIFIED.clear()

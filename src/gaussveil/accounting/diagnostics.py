@@ -104,12 +104,14 @@ def _opened(value: object) -> object:
 
 def refuse_private(value: object, where: str) -> None:
     """Raise if `value` is, or directly holds, private diagnostics."""
-    found = isinstance(value, PrivateDiagnostics)
+    holds_private = isinstance(value, PrivateDiagnostics)
     if isinstance(value, Mapping):
-        found = any(isinstance(item, PrivateDiagnostics) for item in value.values())
+        holds_private = any(
+            isinstance(item, PrivateDiagnostics) for item in value.values()
+        )
     elif isinstance(value, list | tuple):
-        found = any(isinstance(item, PrivateDiagnostics) for item in value)
-    if found:
+        holds_private = any(isinstance(item, PrivateDiagnostics) for item in value)
+    if holds_private:
         raise PrivacyError(
             f"{where} must hold released or public values only. Got PrivateDiagnostics."
         )

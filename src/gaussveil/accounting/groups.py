@@ -18,18 +18,18 @@ PRODUCTS_UP = 1.0 + 2.0**-50
 
 def of_group(parts: Sequence[Part], members: int) -> list[Part]:
     """The same releases for groups: moved further where they are a shift, all others together by tests in a row."""
-    found: list[Part] = []
+    grouped: list[Part] = []
     rest: list[Part] = []
     for curve, count in parts:
         moved = _moved(curve, members)
         if moved is None:
             rest.append((curve, count))
         else:
-            found.append((moved, count))
+            grouped.append((moved, count))
     together = composed(rest)
     if together is not None:
-        found.append((GroupCurve(together, members), 1))
-    return found
+        grouped.append((GroupCurve(together, members), 1))
+    return grouped
 
 
 def _moved(curve: PrivacyCurve, members: int) -> PrivacyCurve | None:

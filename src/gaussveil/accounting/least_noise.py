@@ -68,13 +68,13 @@ def calibrate(
     uses = _uses(mechanism, steps)
 
     def with_noise(noise: float) -> Accountant:
-        return Accountant(relation).add(mechanism.with_noise(noise), uses)
+        return Accountant(relation)._add(mechanism.with_noise(noise), uses)
 
     if epsilon is not None and delta is not None:
         level = real("epsilon", epsilon, "[0, inf)")
         goal = log_down(real("delta", delta, "(0, 1)"))
         return _least_noise(
-            lambda noise: math.log(with_noise(noise).delta(level) or 5e-324) - goal
+            lambda noise: math.log(with_noise(noise)._delta(level) or 5e-324) - goal
         )
     if true_positive_rate is not None and at is not None:
         rate = real("true_positive_rate", true_positive_rate, "(0, 1)")
@@ -91,7 +91,7 @@ def calibrate(
             )
         )
     most = real("advantage", advantage, "(0, 1)")
-    return _least_noise(lambda noise: with_noise(noise).delta(0.0) - most)
+    return _least_noise(lambda noise: with_noise(noise)._delta(0.0) - most)
 
 
 def _left_open(*values: float | None) -> int:

@@ -93,6 +93,11 @@ class NoiseDesign(StandsFor):
         Raises:
             ParameterError: the noise is still open, or out of range.
         """
+        return self._noise
+
+    @cached_property
+    def _noise(self) -> float:
+        """The noise multiplier, checked when it is first asked for."""
         if self.noise_multiplier is None:
             refuse("noise_multiplier", "given, unless it is to be calibrated", None)
         return real("noise_multiplier", self.noise_multiplier, NOISE)

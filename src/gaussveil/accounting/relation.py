@@ -7,13 +7,11 @@ from typing import Any
 from gaussveil.checks import one_of
 
 ADD_REMOVE, REPLACE = RELATIONS = ("add-remove", "replace")
-FORMER_SPELLINGS = {"add or remove": ADD_REMOVE}
 
 
 def relation_of(value: Any) -> str:
-    """The relation by its one name; a former spelling is understood."""
-    if isinstance(value, str):
-        known = FORMER_SPELLINGS.get(value, value)
-    else:
-        known = value
-    return one_of("relation", known, RELATIONS)
+    """The relation, if it is one."""
+    if isinstance(value, str) and value in RELATIONS:
+        return value
+    checked: str = one_of("relation", value, RELATIONS)
+    return checked

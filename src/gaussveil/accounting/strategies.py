@@ -58,8 +58,8 @@ class NamedStrategy:
         """
         whole("steps", self.steps, f"[1, {MOST_STEPS}]")
         column = np.zeros(self.steps)
-        given = self.coefficients()[: self.steps]
-        column[: given.size] = given
+        coefficients = self.coefficients()[: self.steps]
+        column[: coefficients.size] = coefficients
         row = np.zeros(self.steps)
         row[0] = column[0]
         return np.asarray(scipy.linalg.toeplitz(column, row))
@@ -190,7 +190,7 @@ def _least(error_and_slope: Callable[[Floats], object], start: Floats) -> Floats
     """Where an error is least, near the start, with no coefficient below zero."""
     bounds = [(0.0, None)] * start.size
     options = {"maxiter": ITERATIONS, "maxfun": 20 * ITERATIONS}
-    found = scipy.optimize.minimize(
+    minimum = scipy.optimize.minimize(
         error_and_slope,
         start,
         jac=True,
@@ -198,4 +198,4 @@ def _least(error_and_slope: Callable[[Floats], object], start: Floats) -> Floats
         bounds=bounds,
         options=options,
     )
-    return np.asarray(found.x)
+    return np.asarray(minimum.x)

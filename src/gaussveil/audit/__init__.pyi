@@ -6,7 +6,7 @@ from gaussveil.audit.black_box import audit_scores as audit_scores
 from gaussveil.audit.maps import FittedGaussian as FittedGaussian
 from gaussveil.audit.maps import GaussianSketch as GaussianSketch
 from gaussveil.audit.maps import LinearPosterior as LinearPosterior
-from gaussveil.audit.maps import NoisySum as NoisySum
+from gaussveil.audit.maps import GaussianSum as GaussianSum
 from gaussveil.audit.one_run import OneRunAudit as OneRunAudit
 from gaussveil.audit.one_run import audit_one_run as audit_one_run
 from gaussveil.audit.white_box import Audit as Audit

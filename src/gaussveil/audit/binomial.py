@@ -76,10 +76,10 @@ def delta_lower(
 ) -> Floats:
     """Lower end of P(E) - e^epsilon Q(E) from hits on both inputs; too high with probability at most `level`."""
     growth = math.exp(min(epsilon, 700.0))
-    found = lower_end(hits, trials, level / 2) - growth * upper_end(
+    difference = lower_end(hits, trials, level / 2) - growth * upper_end(
         false_hits, trials, level / 2
     )
-    return np.asarray(np.maximum(found, 0.0))
+    return np.asarray(np.maximum(difference, 0.0))
 
 
 def refutes_surely(

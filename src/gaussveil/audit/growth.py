@@ -70,8 +70,8 @@ class LineGrowth:
             lines.append(cls.of_pair(epsilon, upper))
             if upper < 1e-14:
                 break
-        slopes = np.concatenate([one.slopes for one in lines])
-        starts = np.concatenate([one.starts for one in lines])
+        slopes = np.concatenate([line.slopes for line in lines])
+        starts = np.concatenate([line.starts for line in lines])
         order = np.argsort(-slopes, kind="stable")
         return cls(slopes[order], starts[order])
 

@@ -22,7 +22,7 @@ from gaussveil.typing import Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisySum:
+class GaussianSum:
     """Sum of the rows plus N(0, covariance): a row moves the mean by itself."""
 
     covariance: Any
@@ -183,7 +183,7 @@ class FittedGaussian:
 
 MAPS = {
     "fitted-gaussian": FittedGaussian,
-    "sum": NoisySum,
+    "sum": GaussianSum,
     "linear-posterior": LinearPosterior,
     "sketch": GaussianSketch,
 }

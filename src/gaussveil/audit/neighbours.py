@@ -140,8 +140,8 @@ def map_losses(
         pairs = [(here, moments(release, other)) for other in neighbours(data)]
     else:
         pairs = [
-            (moments(release, one), moments(release, other))
-            for one, other in neighbours
+            (moments(release, rows), moments(release, other))
+            for rows, other in neighbours
         ]
 
     def batch(start: int, stop: int) -> PrivacyLoss:

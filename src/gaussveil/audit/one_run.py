@@ -169,7 +169,7 @@ def audit_one_run(
     if claim is not None:
         growth, pairs = growth_of(claim)
         p_value = min(
-            1.0, len(tried) * min(_chance(one, growth, pairs) for one in tried)
+            1.0, len(tried) * min(_chance(guessed, growth, pairs) for guessed in tried)
         )
 
     def refutes_pair(one: Guessed, epsilon: float) -> bool:
@@ -181,8 +181,8 @@ def audit_one_run(
     def refutes_shift(one: Guessed, shift: float) -> bool:
         return is_rarer(one, ShiftGrowth(shift), level)
 
-    lower_ends = [_largest(partial(refutes_pair, one)) for one in tried]
-    shift = max(_largest(partial(refutes_shift, one)) for one in tried)
+    lower_ends = [_largest(partial(refutes_pair, guessed)) for guessed in tried]
+    shift = max(_largest(partial(refutes_shift, guessed)) for guessed in tried)
     if shift > 0.0 and delta > 0.0:
         gaussian = float(GaussianPair.mean_shift(shift).dp_epsilon(delta))
     else:

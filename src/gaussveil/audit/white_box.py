@@ -211,8 +211,8 @@ def _proven(losses: NeighbourLosses, epsilon: float) -> Floats:
     """A proven upper end of every neighbour's delta, the worse direction."""
     upper = np.ones(losses.count)
     for start, loss in losses.batches():
-        found = dp_delta_upper(loss, epsilon).reshape(-1)
-        upper[start : start + found.size] = found
+        deltas = dp_delta_upper(loss, epsilon).reshape(-1)
+        upper[start : start + deltas.size] = deltas
     return upper
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def whole_steps(text: str | int) -> int:
     """A number of steps, also as 1e4."""
     with suppress(ValueError, OverflowError):
-        if (found := int(float(text))) == float(text) and found > 0:
-            return found
+        if (steps := int(float(text))) == float(text) and steps > 0:
+            return steps
     raise typer.BadParameter(
         f"it must be a whole number from 1 on, such as 10000 or 1e4. Got {text}."
     )

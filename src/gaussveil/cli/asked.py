@@ -113,9 +113,9 @@ class AskedOfTable:
         )
         with release_files(out, room) as write:
             model.fit(table)
-            found = released()
-            write((json.dumps(found, indent=2) + "\n").encode(), model.certificate_)
-        return found
+            release = released()
+            write((json.dumps(release, indent=2) + "\n").encode(), model.certificate_)
+        return release
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,7 +80,7 @@ def audit(
         force=True,
     )
     if data is None:
-        found = audit_exactly(
+        verdict = audit_exactly(
             [read_pair(path, batch=True) for path in subjects],
             claim=claimed,
             worst=worst,
@@ -90,20 +90,20 @@ def audit(
             raise ParameterError(
                 f"--data goes with exactly one model. Got {len(subjects)} files."
             )
-        found = audit_exactly(
+        verdict = audit_exactly(
             _read_model(subjects[0]), _rows(data, engine), claim=claimed, worst=worst
         )
     if plot is not None:
         from gaussveil.report.audit import audit_curve
         from gaussveil.report.figures import save
 
-        save(audit_curve(found), plot)
+        save(audit_curve(verdict), plot)
     if out is not None:
-        found.write(out)
+        verdict.write(out)
     if json:
         print_json(
             {
-                name: found[name]
+                name: verdict[name]
                 for name in (
                     "claim",
                     "verdict",
@@ -114,8 +114,8 @@ def audit(
             }
         )
     else:
-        _print(found)
-    raise typer.Exit(EXIT[found.verdict])
+        _print(verdict)
+    raise typer.Exit(EXIT[verdict.verdict])
 
 
 def _print(found: Audit) -> None:

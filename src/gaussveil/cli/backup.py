@@ -77,17 +77,22 @@ def restore(
 
     if to is None and not verify:
         raise ParameterError("give --to FOLDER to restore, or --verify to check only")
-    found = verify_backup(archive, certificate or (), ledger)
+    verdict = verify_backup(archive, certificate or (), ledger)
     lines = [
-        f"verified {archive}, made {found.made}: {found.ledger_events} events, head {found.ledger_head[:16] or 'none'}"
+        f"verified {archive}, made {verdict.made}: {verdict.ledger_events} events, "
+        f"head {verdict.ledger_head[:16] or 'none'}"
     ]
     if to is not None:
         restore_backup(archive, to, moved=moved)
         lines.append(
-            f"restored to {to}; debits and answers since {found.made} are not in it"
+            f"restored to {to}; debits and answers since {verdict.made} are not in it"
         )
     tell(
-        {"archive": str(archive), "to": None if to is None else str(to), **vars(found)},
+        {
+            "archive": str(archive),
+            "to": None if to is None else str(to),
+            **vars(verdict),
+        },
         lines,
         json=json,
     )

@@ -115,7 +115,7 @@ def _list_accounts(book: Ledger, json: bool) -> None:
     if json:
         print_json(
             {
-                "accounts": [found.to_dict() for found in statements.values()],
+                "accounts": [statement.to_dict() for statement in statements.values()],
                 "lost": list(book.lost()),
             }
         )
@@ -125,17 +125,22 @@ def _list_accounts(book: Ledger, json: bool) -> None:
             listed(name),
             *map(
                 digits,
-                (budget.epsilon, budget.delta, found.spent_epsilon, found.spent_delta),
+                (
+                    budget.epsilon,
+                    budget.delta,
+                    statement.spent_epsilon,
+                    statement.spent_delta,
+                ),
             ),
         )
-        for name, found in statements.items()
-        for budget in (found.terms.budget,)
+        for name, statement in statements.items()
+        for budget in (statement.terms.budget,)
     ]
     print_table(
         ("account", "budget epsilon", "delta", "spent epsilon", "spent delta"), rows
     )
     for line in dict.fromkeys(
-        line for found in statements.values() for line in found.notices
+        line for statement in statements.values() for line in statement.notices
     ):
         print_line(line)
     for gap in book.lost():
@@ -199,31 +204,34 @@ def check(
         held = held_in(against)
     else:
         held = held_in(book.path.resolve().parent, deep=False)
-    found = compare(book, held)
+    differences = compare(book, held)
     lost = book.lost()
     lines = ["the ledger is intact", *lost]
     lines += (
         [
-            f"{found.compared} certificates compared, {found.elsewhere} of other ledgers or of none"
+            f"{differences.compared} certificates compared, {differences.elsewhere} of other ledgers or of none"
         ]
         if held
         else []
     )
     answer: dict[str, object] = {
         "intact": True,
-        "compared": found.compared,
-        "elsewhere": found.elsewhere,
+        "compared": differences.compared,
+        "elsewhere": differences.elsewhere,
     }
-    answer |= {"contradictions": list(found.problems), "lost": list(lost)}
+    answer |= {"contradictions": list(differences.problems), "lost": list(lost)}
     tell(
         answer,
         [
             *lines,
-            *(f"contradicted by {printable(problem)}" for problem in found.problems),
+            *(
+                f"contradicted by {printable(problem)}"
+                for problem in differences.problems
+            ),
         ],
         json=json,
     )
-    raise typer.Exit(NO if found.problems or lost else DONE)
+    raise typer.Exit(NO if differences.problems or lost else DONE)
 
 
 @budget_app.command("export", epilog=EXIT_CODE_HELP)
@@ -277,11 +285,11 @@ def void(
 def _in_words(detail: str) -> str:
     """What an event was about; all of it stands in --json."""
     if detail.startswith("{"):
-        known = json_format.loads(detail)
+        stated = json_format.loads(detail)
     else:
-        known = {"what": detail}
-    if "epsilon" in known:
-        promise = f"epsilon {known['epsilon']:g}, delta {known['delta']:g}"
+        stated = {"what": detail}
+    if "epsilon" in stated:
+        promise = f"epsilon {stated['epsilon']:g}, delta {stated['delta']:g}"
     else:
         promise = ""
-    return printable(str(known.get("what") or known.get("reason") or promise))
+    return printable(str(stated.get("what") or stated.get("reason") or promise))

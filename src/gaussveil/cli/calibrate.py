@@ -141,7 +141,7 @@ def _laplace_scale(epsilon: float, delta: float, sensitivity: float) -> float:
     level -= 2 * Fraction(log1p(-allowed)) * (1 - LAST_PLACES)
     if level <= 0:
         raise ParameterError("--epsilon and --delta must not both be 0")
-    found = float(distance / level)
-    if Fraction(found) * level < distance:
-        return nextafter(found, inf)
-    return found
+    scale = float(distance / level)
+    if Fraction(scale) * level < distance:
+        return nextafter(scale, inf)
+    return scale

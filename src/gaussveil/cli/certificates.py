@@ -182,20 +182,21 @@ def held_in(place: Path, *, deep: bool = True) -> dict[str, Certificate]:
 
     Folders inside the folder are looked into as well where `deep` says so.
     """
-    found: dict[str, Certificate] = {}
+    certificates: dict[str, Certificate] = {}
     if place.is_dir():
         files = sorted(place.rglob("*.json") if deep else place.glob("*.json"))
     else:
         files = [place]
     for path in files:
         try:
-            found |= {
-                f"{path.name} {name}".strip(): one for name, one in _held(path).items()
+            certificates |= {
+                f"{path.name} {name}".strip(): certificate
+                for name, certificate in _held(path).items()
             }
         except FormatError:
             if path == place:
                 raise
-    return found
+    return certificates
 
 
 def _held(path: Path) -> dict[str, Certificate]:

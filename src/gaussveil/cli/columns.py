@@ -99,9 +99,9 @@ def _of_wide_sheets(names: Sequence[str]) -> str:
 
 def _meant(names: Sequence[str], name: str) -> str:
     close = difflib.get_close_matches(
-        name.lower(), [one.lower() for one in names], 1, 0.7
+        name.lower(), [other.lower() for other in names], 1, 0.7
     )
-    return "".join(f" ({one}?)" for one in names if one.lower() in close)
+    return "".join(f" ({other}?)" for other in names if other.lower() in close)
 
 
 def _named(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -44,14 +44,14 @@ def check_targets(
     force: bool,
 ) -> None:
     """Refuse outputs that would destroy something, or that cannot be written; to be called before anything is spent."""
-    wanted = [target for target in targets if target is not None]
+    written = [target for target in targets if target is not None]
     read = [file for source in inputs if source is not None for file in _files(source)]
     kept = []
     if ledger is not None:
         kept = [Path(f"{ledger.resolve()}{ending}") for ending in LEDGER_FILES]
-    for index, target in enumerate(wanted):
+    for index, target in enumerate(written):
         _check_place(target)
-        _check_apart(target, kept, read, wanted[:index])
+        _check_apart(target, kept, read, written[:index])
         if target.exists() and not force:
             raise ParameterError(
                 f"{target}: exists already; choose another name or add --force"

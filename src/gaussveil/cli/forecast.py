@@ -232,12 +232,12 @@ def _split(readings: Readings, at: str | None) -> tuple[Readings, Readings | Non
         raise ParameterError(
             f"--at must be a time such as 2018-11-13T00:00. Got {at!r}."
         ) from None
-    found = np.flatnonzero(readings.times == begin)
-    if not found.size or found[0] == 0:
+    places = np.flatnonzero(readings.times == begin)
+    if not places.size or places[0] == 0:
         raise ParameterError(
             f"--at must be a time of the readings after the first. Got {at!r}."
         )
-    first = int(found[0])
+    first = int(places[0])
     return readings.window(0, first), readings.window(first, readings.count - first)
 
 
@@ -247,11 +247,11 @@ def _private(
     """The owner's figures, with the truth where it is known."""
     import numpy as np
 
-    found = forecaster.diagnostics(name, whole=whole)
-    steps = len(np.asarray(found["plain_kw"], dtype=float))
+    seen = forecaster.diagnostics(name, whole=whole)
+    steps = len(np.asarray(seen["plain_kw"], dtype=float))
     if future is None or future.count < steps:
-        return found
-    return found.merged(truth_kw=future.values[future.households.index(name), :steps])
+        return seen
+    return seen.merged(truth_kw=future.values[future.households.index(name), :steps])
 
 
 def _write_private(
@@ -275,9 +275,9 @@ def _write_private(
 def _tell(json: bool, out: Path, certificate: Certificate) -> None:
     from gaussveil.report.forecast import kept_words
 
-    known = certificate.parameters
+    stated = certificate.parameters
     shown = ("model", "product", "cluster_size", "accuracy", "retained_variance")
-    error = f"{float(str(known['accuracy'])):.3g} in log power"
+    error = f"{float(str(stated['accuracy'])):.3g} in log power"
     what = f"{kept_words(certificate)}; noise with a mean squared error of {error}"
-    answer = release_facts(out, certificate) | {name: known[name] for name in shown}
+    answer = release_facts(out, certificate) | {name: stated[name] for name in shown}
     tell(answer, release_lines(out, certificate, what), json=json)

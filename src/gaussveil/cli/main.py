@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from gaussveil.cli.missing import AllMissing, refuse_former, refuse_table
+from gaussveil.cli.missing import AllMissing, refuse_table
 from gaussveil.cli.output import (
     BAD_INPUT,
     EXIT_CODE_HELP,
@@ -170,14 +170,14 @@ def _load(name: str, place: str) -> Any:
     from gaussveil.cli.tables import with_file_options
 
     module, _, attribute = place.partition(":")
-    found = getattr(import_module(module), attribute)
-    group = isinstance(found, typer.Typer)
+    command = getattr(import_module(module), attribute)
+    group = isinstance(command, typer.Typer)
     if group:
-        mounted = found
+        mounted = command
     else:
         mounted = typer.Typer()
     if not group:
-        mounted.command(name, epilog=EXIT_CODE_HELP)(found)
+        mounted.command(name, epilog=EXIT_CODE_HELP)(command)
     mounted.rich_markup_mode = None
     mounted._add_completion = False
     for info in mounted.registered_commands:
@@ -260,7 +260,6 @@ def main() -> None:
             os.environ.setdefault(variable, "1")
     try:
         refuse_table(command, COMMANDS)
-        refuse_former(sys.argv[1:])
         app()
     except GaussveilError as error:
         print_error(error.code, str(error))

@@ -1,4 +1,4 @@
-"""Mistakes in options, answered at once: everything that is missing in one line, and old names with the new one."""
+"""Mistakes in options, answered at once: all that is missing in one line, what is given twice, decimal commas."""
 
 from __future__ import annotations
 
@@ -17,14 +17,6 @@ from gaussveil.errors import ParameterError
 TABLES = ("source", "history", "data")
 """What commands call the table that they read."""
 _COMMA_NUMBER = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
-FORMER = {
-    "--household-column": "--household",
-    "--time-column": "--time",
-    "--power-column": "--power",
-    "--sensitivity": "--l2-sensitivity",
-    "--components": "--n-components",
-    "--size": "--nominal-size",
-}
 
 
 class AllMissing(TyperCommand):
@@ -67,7 +59,7 @@ def _by_form(
     """Values that the form of the command's table says."""
     address = next((given[name] for name in TABLES if given.get(name)), None)
     schema = given.get("schema") or project.get("schema")
-    return form_defaults(address, schema, {one.name for one in parameters})
+    return form_defaults(address, schema, {parameter.name for parameter in parameters})
 
 
 def _refuse_repeated(order: Iterable[Any]) -> None:
@@ -128,20 +120,4 @@ def refuse_table(command: str, commands: Collection[str]) -> None:
         raise ParameterError(
             f"{command} is no command; of a table, gaussveil schema {command} tells what is in its columns and "
             f"gaussveil query {command} answers questions (gaussveil --help lists all commands)"
-        )
-
-
-def refuse_former(words: Sequence[str]) -> None:
-    """Refuse options that have another name now."""
-    options = [word.partition("=")[0] for word in words]
-    for option in options:
-        if option in FORMER:
-            raise ParameterError(f"{option} is called {FORMER[option]} now")
-    if words[:1] in (["check"], ["audit"]) and {"--epsilon", "--delta"} & {*options}:
-        raise ParameterError(
-            "--epsilon and --delta of a claim are one option: --claim EPSILON,DELTA, as in 1,1e-6"
-        )
-    if words[:1] in (["forecast"], ["demo"]) and "--unit" in options:
-        raise ParameterError(
-            "--unit is called --in now: a unit is whose row it is, power is measured in kW"
         )

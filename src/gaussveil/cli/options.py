@@ -117,7 +117,7 @@ def parse_numbers(option: str, text: str) -> tuple[float, ...]:
 
 def parse_ranges(texts: list[str]) -> dict[str, tuple[float, float]]:
     """Ranges of --between by column, the one for all columns under the empty name."""
-    found = {}
+    ranges = {}
     for text in texts:
         column, _, ends = text.rpartition(":")
         low, *high = parse_numbers("--between", ends)
@@ -125,12 +125,12 @@ def parse_ranges(texts: list[str]) -> dict[str, tuple[float, float]]:
             raise ParameterError(
                 f"--between must be LOW,HIGH or COLUMN:LOW,HIGH, as in kw:0,10. Got {text!r}."
             )
-        if column in found:
+        if column in ranges:
             raise ParameterError(
                 f"--between must be given once for a column. Got another range, {text!r}."
             )
-        found[column] = (low, high[0])
-    return found
+        ranges[column] = (low, high[0])
+    return ranges
 
 
 def paying_account(ledger: Path | None, account: str | None) -> Account | None:

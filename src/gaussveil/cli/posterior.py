@@ -58,30 +58,30 @@ def logistic(
         PrivateLogisticRegression,
     )
 
-    known = {
+    stated = {
         **asked.promise,
         "target": target,
         "classes": None if classes is None else _labels(classes),
     }
     if row_norm is None:
-        model: Any = PrivateLogisticRegression(**known)
-    elif known.pop("rows_per_unit") not in (None, 1):
+        model: Any = PrivateLogisticRegression(**stated)
+    elif stated.pop("rows_per_unit") not in (None, 1):
         raise ParameterError("--rows-per-unit must be 1 with --row-norm")
     else:
         model = PrivateBayesianLogisticRegression(
-            **known, row_norm=row_norm, regularization=regularization
+            **stated, row_norm=row_norm, regularization=regularization
         )
 
     def released() -> dict[str, Any]:
         names = [*map(str, model.feature_names_in_)]
-        found = model.coef_[0].tolist()
+        coefficients = model.coef_[0].tolist()
         if row_norm is None:
             told = {"intercept": float(model.intercept_[0])}
         else:
             told = {}
         return {
-            "coefficients": told | dict(zip(names, found)),
-            "classes": [str(one) for one in model.classes_],
+            "coefficients": told | dict(zip(names, coefficients)),
+            "classes": [str(label) for label in model.classes_],
         }
 
     _run(asked, model, out, released, columns)

@@ -47,21 +47,21 @@ KEYS = (
 
 def project_defaults(root: Any, command: str, file: Path) -> dict[str, Any]:
     """The file's values for a command, as click takes them."""
-    found = {
+    options = {
         key.replace("_", "-"): value
         for key, value in read_project(file).options.items()
     }
-    if unknown := sorted(found.keys() - set(KEYS)):
+    if unknown := sorted(options.keys() - set(KEYS)):
         raise FormatError(
             f"{file.name}: keys must be among {', '.join(KEYS)}. Got {', '.join(unknown)}."
         )
     if nested := sorted(
-        key for key, value in found.items() if not isinstance(value, str | int)
+        key for key, value in options.items() if not isinstance(value, str | int)
     ):
         raise FormatError(
             f"{file.name}: every value must be a text or a whole number. Got another for {nested[0]}."
         )
-    return {command: _values(root.commands[command], found)}
+    return {command: _values(root.commands[command], options)}
 
 
 def form_defaults(
@@ -74,10 +74,10 @@ def form_defaults(
     if not isinstance(address, str | Path) or not file.is_file():
         return {}
     form = form_in(file, public_name(str(address))) or {}
-    said = {name: form.get(key) for name, key in _OF_A_FORM.items()}
+    options = {name: form.get(key) for name, key in _OF_A_FORM.items()}
     return {
         name: text
-        for name, text in said.items()
+        for name, text in options.items()
         if isinstance(text, str) and name in wanted
     }
 

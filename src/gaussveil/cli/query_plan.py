@@ -62,15 +62,21 @@ def tell_plan(plan: Any, json: bool, units: int | None) -> None:
     print(as_typed(str(plan.useful(units))))
     for name, words in plan.layouts().items():
         print(as_typed(f"{name} is read {words}"))
-    if any(isinstance(one, Mean | Sum) for one in plan.request.answers):
+    if any(isinstance(answer, Mean | Sum) for answer in plan.request.answers):
         print(plan.request.averaged)
+    _tell_alternatives(plan)
+
+
+def _tell_alternatives(plan: Any) -> None:
+    """What the noise would be with other bounds, and which of them helps most."""
     factors = plan.alternatives_of_each()
-    if factors:
-        rows = [(as_typed(words), _of_each(each)) for words, each in factors.items()]
-        print_table(("what if", "times the sd"), rows)
-        change, mean = plan.costliest
-        print(as_typed(f"What helps most: {change}, noise {mean:.3f} times as wide"))
-        print("  (the geometric mean over the answers). " + as_typed(_meaning(change)))
+    if not factors:
+        return
+    rows = [(as_typed(words), _of_each(each)) for words, each in factors.items()]
+    print_table(("what if", "times the sd"), rows)
+    change, mean = plan.costliest
+    print(as_typed(f"What helps most: {change}, noise {mean:.3f} times as wide"))
+    print("  (the geometric mean over the answers). " + as_typed(_meaning(change)))
 
 
 def _of_each(factors: Mapping[str, float]) -> str:
@@ -108,7 +114,7 @@ def _deviations(plan: Any) -> list[tuple[str, str]]:
     from gaussveil.mechanisms import Mean
 
     ends = plan.deviations(at_ends=True)
-    means = [one.name for one in plan.request.answers if isinstance(one, Mean)]
+    means = [answer.name for answer in plan.request.answers if isinstance(answer, Mean)]
     rows = []
     for name, sd in plan.deviations().items():
         told = f"{sd:.4g}"
@@ -136,11 +142,11 @@ def _facts(plan: Any, units: int | None) -> dict[str, Any]:
 
 def _tell_laws(plan: Any) -> None:
     for name, law in plan.laws().items():
-        taken = f"{law.error:.3g} times the error"
+        verdict = f"{law.error:.3g} times the error"
         if name == plan.law:
-            taken = "taken"
+            verdict = "taken"
         epsilon, delta = law.of_ten
         ten = f"ten such releases of one account: epsilon {epsilon:.3g} at delta {delta:.3g}"
         print(
-            f"{name} noise: {taken}; epsilon {law.epsilon:g}, delta {law.delta:g}; {ten}"
+            f"{name} noise: {verdict}; epsilon {law.epsilon:g}, delta {law.delta:g}; {ten}"
         )

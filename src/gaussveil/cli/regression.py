@@ -73,13 +73,13 @@ def regress(
 
     check_ending(report, ".html")
     asked.check(out, report, endings=(".json",))
-    found = asked.fit(model, out, released, columns=columns)
+    release = asked.fit(model, out, released, columns=columns)
     if report is not None:
         from gaussveil.report.html import render
         from gaussveil.report.regression import regression_report
 
         write_whole(report, render(regression_report(model.fits_, model.certificate_)))
-    _tell(model, found, out, model.summary().splitlines(), asked.json)
+    _tell(model, release, out, model.summary().splitlines(), asked.json)
 
 
 @with_options
@@ -104,14 +104,14 @@ def pca(
 
     def released() -> dict[str, Any]:
         kept = ("mean", "components", "explained_variance", "trusted")
-        found = {
+        release = {
             "columns": list(model.feature_names_in_),
             "interval": model.explained_variance_interval_.tolist(),
         }
-        return found | {name: getattr(model, f"{name}_").tolist() for name in kept}
+        return release | {name: getattr(model, f"{name}_").tolist() for name in kept}
 
-    found = asked.fit(model, out, released, columns=columns)
-    _tell(model, found, out, model.summary().splitlines(), asked.json)
+    release = asked.fit(model, out, released, columns=columns)
+    _tell(model, release, out, model.summary().splitlines(), asked.json)
 
 
 def _tell(

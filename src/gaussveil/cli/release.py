@@ -259,7 +259,7 @@ def label(
 
     asked.check(out, endings=ENDINGS)
     source = asked.table()
-    known = asked.promise | {
+    stated = asked.promise | {
         "accuracy": accuracy,
         "common_covariance": common_covariance,
     }
@@ -272,7 +272,9 @@ def label(
     means = np.column_stack(
         [numbers(rows.column(name).combine_chunks()) for name in names]
     )
-    mechanism = ClassLabelNoise(**known | ({} if accuracy is None else {"delta": None}))
+    mechanism = ClassLabelNoise(
+        **stated | ({} if accuracy is None else {"delta": None})
+    )
     mechanism.progress = sys.stderr.isatty()
     mechanism.design(
         means, labels=[str(name) for name in rows.column(label).to_pylist()]
@@ -309,8 +311,8 @@ def _series(
     asked.check(out, endings=ENDINGS)
     with release_files(out, BYTES_PER_NUMBER * (series.size + 4096)) as write:
         release = mechanism.release(series)
-        found = Numbers(release.value[:, None], numbers.columns or ("value",))
-        write(encode(found, out.suffix.lower()), release.certificate)
+        noisy = Numbers(release.value[:, None], numbers.columns or ("value",))
+        write(encode(noisy, out.suffix.lower()), release.certificate)
     tell(
         release_facts(out, release.certificate),
         release_lines(out, release.certificate),

@@ -352,13 +352,13 @@ def _begins(texts: list[str] | None) -> int | dict[str, int] | None:
     """`N` for all meters, or `METER=N` for some."""
     if not texts:
         return None
-    found = [text.rpartition("=") for text in texts]
-    if any(not number.removeprefix("-").isdecimal() for _, _, number in found):
+    pairs = [text.rpartition("=") for text in texts]
+    if any(not number.removeprefix("-").isdecimal() for _, _, number in pairs):
         raise ParameterError("--reset-from must be a sequence number N, or METER=N")
-    if len(found) == 1 and not found[0][1]:
-        return int(found[0][2])
-    if not all(sign for _, sign, _ in found):
+    if len(pairs) == 1 and not pairs[0][1]:
+        return int(pairs[0][2])
+    if not all(sign for _, sign, _ in pairs):
         raise ParameterError(
             "--reset-from must be one number for all meters, or METER=N for each"
         )
-    return {meter: int(number) for meter, _, number in found}
+    return {meter: int(number) for meter, _, number in pairs}

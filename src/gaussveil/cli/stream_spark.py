@@ -102,7 +102,7 @@ def spark(
 
     Example: gaussveil stream spark meter.json --input readings --out private --checkpoint checkpoint --once
     """
-    given = given_options(option or [], options)
+    reader_options = given_options(option or [], options)
     _check_ends(
         kafka,
         {"--input": source, "--topic": topic},
@@ -118,15 +118,17 @@ def spark(
     from gaussveil.streaming.spark import SparkStream
 
     if source is not None and _is_local(source):
-        check_files(source, input_format, given)
+        check_files(source, input_format, reader_options)
     stream = SparkStream(
         meters, checkpoint, master=master, key_file=key, reset_from=reset_from
     )
     with _startable():
         if source is not None:
-            readings = folder_readings(stream.session, source, input_format, given)
+            readings = folder_readings(
+                stream.session, source, input_format, reader_options
+            )
         else:
-            readings = stream.kafka_readings(str(kafka), str(topic), given)
+            readings = stream.kafka_readings(str(kafka), str(topic), reader_options)
         private = stream.private(readings, payloads=out is None)
         if once:
             trigger = {"availableNow": True}
@@ -139,7 +141,7 @@ def spark(
             )  # of CSV
         else:
             place = f"topic {private_topic}"
-            target = _kafka_target(given, str(kafka), str(private_topic))
+            target = _kafka_target(reader_options, str(kafka), str(private_topic))
             query = stream.start(private, "kafka", trigger=trigger, **target)
     _serve(query, metrics)
     answer = {
@@ -221,22 +223,22 @@ def _serve(query: StreamingQuery, metrics: float) -> None:
 
 def given_options(pairs: list[str], file: Path | None) -> dict[str, str]:
     """Of a JSON file and of NAME=VALUE pairs; the latter win."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     if file is not None:
         content = read_json(file)
         if not isinstance(content, dict) or not all(
             isinstance(value, str) for value in content.values()
         ):
             raise FormatError(f"{file}: options are one JSON object of texts")
-        found = dict(content)
+        options = dict(content)
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (name and equals):
             raise ParameterError(
                 "--option must be NAME=VALUE, as in --option maxFilesPerTrigger=1"
             )
-        found[name] = value
-    return found
+        options[name] = value
+    return options
 
 
 def _check_ends(

@@ -148,7 +148,7 @@ def synthesise(
         model.quality.on_distance,
         model.quality.on_missing,
         *_on_ranges(drawn, model, _named("--between", between, "age:0,120")),
-        *(f"beware: {one}" for one in model.quality.advice),
+        *(f"beware: {advice}" for advice in model.quality.advice),
     ]
     tell(facts, lines, json=asked.json)
 
@@ -178,9 +178,9 @@ def _on_ranges(
         if column.is_category or column.kind == CLOCK or column.name in dict(given):
             continue
         numbers = column.numbers(rows.column(column.name).combine_chunks())
-        known = numbers[~np.isnan(numbers)]
-        if len(known):
-            ends = f"{column.written(known.min())} to {column.written(known.max())}"
+        present = numbers[~np.isnan(numbers)]
+        if len(present):
+            ends = f"{column.written(present.min())} to {column.written(present.max())}"
             reached.append(f"{column.name} {ends}")
     if not reached:
         return []
@@ -221,17 +221,17 @@ def encoded(rows: pa.Table, ending: str) -> bytes:
 
 
 def _named(option: str, texts: Texts, example: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    stated: list[tuple[str, str]] = []
     for text in texts or []:
         column, sign, rest = text.partition(":")
         if not sign or not rest.strip():
             raise ParameterError(f"{option} must be such as {example}. Got {text!r}.")
-        if column.strip() in dict(found):
+        if column.strip() in dict(stated):
             raise ParameterError(
                 f"{option} must be given once for a column. Got another one, {text!r}."
             )
-        found.append((column.strip(), rest.strip()))
-    return found
+        stated.append((column.strip(), rest.strip()))
+    return stated
 
 
 def _typed(schema: pa.Schema, listed: dict[str, str]) -> dict[str, list[Any]]:
@@ -242,4 +242,6 @@ def _typed(schema: pa.Schema, listed: dict[str, str]) -> dict[str, list[Any]]:
         name: [word.strip() for word in text.split("|")]
         for name, text in listed.items()
     }
-    return {name: classes_from_words(schema, name, one) for name, one in words.items()}
+    return {
+        name: classes_from_words(schema, name, text) for name, text in words.items()
+    }

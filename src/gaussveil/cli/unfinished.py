@@ -144,12 +144,12 @@ class _Note:
         except BlockingIOError:  # the same release is being made by another process
             os.close(handle)
             return None
-        wanted = options["release_id"]
+        release_id = options["release_id"]
         left = _read(handle)
-        if left.get("release") != digest or wanted not in (None, left.get("id")):
+        if left.get("release") != digest or release_id not in (None, left.get("id")):
             left = {
                 "release": digest,
-                "id": wanted or uuid4().hex,
+                "id": release_id or uuid4().hex,
                 "key": os.urandom(32).hex(),
             }
             os.ftruncate(handle, 0)
@@ -193,13 +193,13 @@ class _Note:
 
 def _read(handle: int) -> dict[str, Any]:
     try:
-        found = json.loads(os.pread(handle, 4096, 0) or b"{}")
+        note = json.loads(os.pread(handle, 4096, 0) or b"{}")
     except ValueError:  # a crash cut it short, before the debit
         return {}
-    whole = isinstance(found, dict) and all(
-        isinstance(found.get(name), str) for name in ("release", "id", "key")
+    whole = isinstance(note, dict) and all(
+        isinstance(note.get(name), str) for name in ("release", "id", "key")
     )
-    return found if whole and len(found["key"]) == 64 else {}
+    return note if whole and len(note["key"]) == 64 else {}
 
 
 def _digest(options: Mapping[str, Any]) -> str | None:
@@ -212,7 +212,7 @@ def _digest(options: Mapping[str, Any]) -> str | None:
         return None
     from gaussveil import __version__
 
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -227,16 +227,16 @@ def _digest(options: Mapping[str, Any]) -> str | None:
         "folder": os.getcwd(),
         "version": __version__,
     }
-    found.update(json.dumps(told, sort_keys=True, default=str).encode())
+    digest.update(json.dumps(told, sort_keys=True, default=str).encode())
     try:
         for file in _files(options, environment):
-            found.update(f"\n{file}\n".encode())
+            digest.update(f"\n{file}\n".encode())
             with open(file, "rb") as stream:
                 while part := stream.read(_CHUNK):
-                    found.update(part)
+                    digest.update(part)
     except (OSError, GaussveilError):  # told in words of its own by whoever reads it
         return None
-    return found.hexdigest()
+    return digest.hexdigest()
 
 
 def _is_local(options: Mapping[str, Any]) -> bool:

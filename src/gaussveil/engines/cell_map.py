@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import duckdb
 import pyarrow as pa
 
-from gaussveil.engines.dialect import NOTHING, Column, Dialect
+from gaussveil.engines.dialect import NOTHING, ColumnForm, Dialect
 from gaussveil.engines.kinds import WHOLE_KINDS
 from gaussveil.engines.lines import LINE, MOST_BYTES
 
@@ -68,7 +68,7 @@ def _cells(separator: str) -> str:
     return f"CASE WHEN contains({LINE}, '\"') THEN {bare} ELSE string_split({LINE}, {literal(separator)}) END"
 
 
-def value(column: Column, dialect: Dialect) -> str:
+def value(column: ColumnForm, dialect: Dialect) -> str:
     """SQL that makes a value of a text, or NULL; whole numbers are not rounded, times are read in the form said."""
     cell = quoted(column.name)
     kind = column.kind
@@ -145,7 +145,7 @@ def mapped(
     for batch in batches:
         connection.register(LINES, pa.Table.from_batches([batch]))
         try:
-            found = connection.sql(query).to_arrow_table().cast(schema)
+            table = connection.sql(query).to_arrow_table().cast(schema)
         except (
             duckdb.Error,
             pa.ArrowException,
@@ -153,7 +153,7 @@ def mapped(
             raise RuntimeError(
                 f"lines could not be read ({type(error).__name__})"
             ) from None
-        yield from found.to_batches()
+        yield from table.to_batches()
 
 
 def _connection() -> duckdb.DuckDBPyConnection:

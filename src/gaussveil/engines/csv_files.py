@@ -27,7 +27,7 @@ from gaussveil.engines.column_kinds import (
     column_kind,
     is_missing,
 )
-from gaussveil.engines.dialect import Column, Dialect
+from gaussveil.engines.dialect import ColumnForm, Dialect
 from gaussveil.engines.form import Given
 from gaussveil.engines.text_files import open_bytes, open_text
 from gaussveil.errors import SchemaError, SourceError
@@ -192,24 +192,24 @@ def found_columns(
     unclear = []
     for place, name in enumerate(names):
         if name in given.types:
-            columns.append(Column(name, "VARCHAR"))
+            columns.append(ColumnForm(name, "VARCHAR"))
             continue
         cells = Counter(row[place].strip() for row in rows if len(row) > place)
         column, doubt = _found_column(name, cells, form, given)
         columns.append(column)
         if doubt:
             unclear.append((name, doubt))
-    wanted = None if given.types else given.time_format
-    if wanted and wanted not in {column.form for column in columns}:
+    time_format = None if given.types else given.time_format
+    if time_format and time_format not in {column.form for column in columns}:
         raise SourceError(
-            f"time_format must fit a column of the table; none holds times such as {wanted!r}."
+            f"time_format must fit a column of the table; none holds times such as {time_format!r}."
         )
     return replace(form, columns=tuple(columns), unclear=tuple(unclear), found=FOUND)
 
 
 def _found_column(
     name: str, counts: Mapping[str, int], form: Dialect, given: Given
-) -> tuple[Column, str]:
+) -> tuple[ColumnForm, str]:
     """A column by its cells, and why it stays text, if something else was to be expected."""
     cells = {
         cell: count
@@ -218,13 +218,13 @@ def _found_column(
     }
     kind, shape = column_kind(cells, form.decimal, given.time_format)
     if kind != "VARCHAR":
-        return Column(name, kind, shape), ""
+        return ColumnForm(name, kind, shape), ""
     doubt = ""
     if shape:
         doubt = _AMBIGUOUS
     elif 2 * _weight(cells, _THOUSANDS) > sum(cells.values()):
         doubt = "its numbers hold marks of thousands: write them without"
-    return Column(name, kind), doubt
+    return ColumnForm(name, kind), doubt
 
 
 def read_dialect(files: Sequence[str], given: Given) -> tuple[Dialect, tuple[str, ...]]:
@@ -273,7 +273,9 @@ def require_header(names: Sequence[str]) -> None:
         bool(NUMBER.fullmatch(name.strip()) or COMMA_NUMBER.fullmatch(name.strip()))
         for name in names
     ]
-    if all(whole) or any(number and not one for number, one in zip(numbers, whole)):
+    if all(whole) or any(
+        number and not is_whole for number, is_whole in zip(numbers, whole)
+    ):
         raise SourceError(
             "the first line must name the columns; it seems to hold numbers."
         )

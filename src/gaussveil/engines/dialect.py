@@ -28,7 +28,7 @@ ABOUT = ("unit", "people", "time_zone")
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnForm:
     """A column: its name, its SQL type, the form of its times where it is not ISO 8601, and its own missing marks."""
 
     name: str
@@ -63,7 +63,7 @@ class Dialect:
     encoding: str = "utf-8"
     above: int = 0  # lines above the names, titles and empty ones
     comment: str = ""
-    columns: tuple[Column, ...] = ()
+    columns: tuple[ColumnForm, ...] = ()
     unclear: tuple[tuple[str, str], ...] = ()  # columns that stay text, and why
     missing: tuple[str, ...] = ()
     unit: str | None = None
@@ -75,8 +75,10 @@ class Dialect:
     def identified(self, names: Sequence[str]) -> Dialect:
         """The same with these columns as text, byte for byte, whatever they seem to hold."""
         columns = [
-            replace(one, kind="VARCHAR", form=None) if one.name in names else one
-            for one in self.columns
+            replace(column, kind="VARCHAR", form=None)
+            if column.name in names
+            else column
+            for column in self.columns
         ]
         return replace(self, columns=tuple(columns))
 
@@ -135,7 +137,7 @@ class Dialect:
             "missing",
             *ABOUT,
         )
-        said = {
+        options = {
             name: getattr(self, name)
             for name in names
             if getattr(self, name) != getattr(usual, name)
@@ -144,7 +146,7 @@ class Dialect:
             "separator": self.separator,
             "decimal": self.decimal,
             "encoding": self.encoding,
-            **said,
+            **options,
             "missing": list(self.missing),
             "columns": {column.name: column.toml() for column in self.columns},
         }

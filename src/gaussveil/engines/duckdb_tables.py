@@ -35,7 +35,7 @@ _LINES = (
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredTable:
     """A table as it lies: SQL of its rows, what makes the Arrow object of a pass, and its form where it is text."""
 
     table: str
@@ -49,30 +49,30 @@ def stored_table(
     location: Location,
     given: Given,
     mixed: frozenset[str],
-) -> Stored:
+) -> StoredTable:
     """Where a table lies and how it is read; `mixed` are columns that are not of one type in all of its files."""
     match location.kind:
         case "csv":
             return _csv(connection, location, given)
         case "excel":
             sheet = ExcelSheet(location, given)
-            return Stored(LINES, sheet.texts, sheet.dialect, of_text=True)
+            return StoredTable(LINES, sheet.texts, sheet.dialect, of_text=True)
         case "parquet":
             if location.local and _may_refuse(location.files()):
                 files = _arrow_files(location.files(), "parquet", mixed)
-                return Stored(LINES, files, Dialect())
-            return Stored(
+                return StoredTable(LINES, files, Dialect())
+            return StoredTable(
                 f"read_parquet({_list(location.files())}, hive_partitioning=false)",
                 None,
                 Dialect(),
             )
         case "arrow":
-            return Stored(
+            return StoredTable(
                 LINES, _arrow_files(location.files(), "ipc", mixed), Dialect()
             )
         case "sqlite":
             database = SqliteTable(location.address, location.table, given)
-            return Stored(
+            return StoredTable(
                 database.sql(LINES), lambda _: database.reader(), database.dialect
             )
         case "postgres" if not extension_loaded(connection, "postgres"):
@@ -80,7 +80,7 @@ def stored_table(
                 "DuckDB's postgres extension is not installed: run INSTALL postgres in DuckDB once, "
                 f"or {install('postgres')}."
             )
-    return Stored(_attached(connection, location), None, Dialect())
+    return StoredTable(_attached(connection, location), None, Dialect())
 
 
 def _may_refuse(files: Sequence[str]) -> bool:
@@ -111,11 +111,14 @@ def _arrow_files(
         dataset = arrow_files(
             files, format=form
         )  # anew for each pass: one remembers where a file's parts were
-        columns = {one.name: _held(field(one.name), one.type) for one in dataset.schema}
+        columns = {
+            column.name: _held(field(column.name), column.type)
+            for column in dataset.schema
+        }
         columns |= {
-            one.name: scalar(pa.scalar(None, one.type))
-            for one in dataset.schema
-            if one.name in mixed
+            column.name: scalar(pa.scalar(None, column.type))
+            for column in dataset.schema
+            if column.name in mixed
         }
         if all(columns[name].equals(field(name)) for name in columns):
             return dataset
@@ -202,12 +205,12 @@ def _with_floats(
 
 def _csv(
     connection: duckdb.DuckDBPyConnection, location: Location, given: Given
-) -> Stored:
+) -> StoredTable:
     """The records of text files; of files elsewhere DuckDB brings the lines, which must be UTF-8."""
     files = location.files()
     if location.local:
         dialect, above = read_dialect(files, given)
-        return Stored(
+        return StoredTable(
             records(LINES, dialect, above),
             lambda _: line_reader(files, dialect.encoding),
             dialect,
@@ -217,7 +220,7 @@ def _csv(
     first = connection.sql(f"SELECT line FROM {lines} LIMIT {HEAD_LINES}").fetchall()
     head = head_of([line or "" for (line,) in first], given)
     dialect = dialect_of(head, given)
-    return Stored(records(lines, dialect, head.above), None, dialect, True)
+    return StoredTable(records(lines, dialect, head.above), None, dialect, True)
 
 
 def names_in_sql(names: Sequence[str]) -> str:
@@ -245,10 +248,10 @@ def extension_loaded(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
 
 
 def _from_wheel(name: str) -> list[str]:
-    found = importlib.util.find_spec(WHEELS[name])
-    if found is None:
+    wheel = importlib.util.find_spec(WHEELS[name])
+    if wheel is None:
         folders = []
     else:
-        folders = list(found.submodule_search_locations or ())
+        folders = list(wheel.submodule_search_locations or ())
     fitting = f"extensions/v{duckdb.__version__}/*.duckdb_extension"
     return [str(file) for folder in folders for file in Path(folder).glob(fitting)]

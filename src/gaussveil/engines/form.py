@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gaussveil.checks import one_of, refuse
-from gaussveil.engines.dialect import ABOUT, Column, Dialect
+from gaussveil.engines.dialect import ABOUT, ColumnForm, Dialect
 from gaussveil.engines.kinds import sql_kind
 from gaussveil.engines.location import Location, public_name
 from gaussveil.errors import FormatError, ParameterError, SchemaError
@@ -48,8 +48,8 @@ class Given:
         require_known(
             [column.name for column in self.pinned.columns], names, "the form"
         )
-        known = {column.name: column for column in self.pinned.columns}
-        columns = [known.get(name, Column(name, "VARCHAR")) for name in names]
+        pinned = {column.name: column for column in self.pinned.columns}
+        columns = [pinned.get(name, ColumnForm(name, "VARCHAR")) for name in names]
         return replace(self.pinned, columns=tuple(self._declared(columns)))
 
     def typed(self, dialect: Dialect) -> Dialect:
@@ -65,10 +65,13 @@ class Given:
             missing=self.missing,
         )
 
-    def _declared(self, columns: Sequence[Column]) -> list[Column]:
-        return [self.column(one) if one.name in self.types else one for one in columns]
+    def _declared(self, columns: Sequence[ColumnForm]) -> list[ColumnForm]:
+        return [
+            self.column(column) if column.name in self.types else column
+            for column in columns
+        ]
 
-    def column(self, column: Column) -> Column:
+    def column(self, column: ColumnForm) -> ColumnForm:
         """A column as the owner says it is."""
         kind = self.types[column.name]
         return replace(
@@ -85,25 +88,27 @@ def given_form(
 
     Of a table that has types of its own, what only files of text need is refused; its columns of text may be typed.
     """
-    given = dict.fromkeys((*WRITTEN, "missing", "schema")) | dict(written or {})
+    options = dict.fromkeys((*WRITTEN, "missing", "schema")) | dict(written or {})
     if unknown := [
-        name for name in given if name not in (*WRITTEN, "missing", "schema")
+        name for name in options if name not in (*WRITTEN, "missing", "schema")
     ]:
         one_of("options", unknown[0], (*WRITTEN, *_SAID_ELSEWHERE))
-    said = {name: _said_of_text(name, given[name], location) for name in WRITTEN}
+    stated = {name: _said_of_text(name, options[name], location) for name in WRITTEN}
     declared = _types(_or_environment(types, "TYPES"))
-    marks = _marks(_or_environment(given["missing"], "MISSING"))
-    _check_written(said)
-    pinned, about = _pinned(given["schema"], location)
+    marks = _marks(_or_environment(options["missing"], "MISSING"))
+    _check_written(stated)
+    pinned, about = _pinned(options["schema"], location)
     if pinned is None:
-        return Given(**said, types=declared, missing=marks, about=about)
+        return Given(**stated, types=declared, missing=marks, about=about)
     over = {
-        name: said[name] for name in ("separator", "decimal", "encoding") if said[name]
+        name: stated[name]
+        for name in ("separator", "decimal", "encoding")
+        if stated[name]
     }
     pinned = replace(
         pinned, **over, missing=tuple(dict.fromkeys((*pinned.missing, *marks)))
     )
-    return Given(**said, types=declared, missing=pinned.missing, pinned=pinned)
+    return Given(**stated, types=declared, missing=pinned.missing, pinned=pinned)
 
 
 def _or_environment(said: Any, name: str) -> Any:
@@ -157,20 +162,20 @@ def _check_written(said: dict[str, Any]) -> None:
         )
 
 
-def _types(said: object) -> dict[str, str]:
+def _types(words: object) -> dict[str, str]:
     """Types of columns, from a mapping or from home=text,kw=number."""
-    if isinstance(said, str):
-        pairs = [part.rpartition("=") for part in said.split(",") if part.strip()]
+    if isinstance(words, str):
+        pairs = [part.rpartition("=") for part in words.split(",") if part.strip()]
         if not all(sign and name.strip() for name, sign, _ in pairs):
             raise ParameterError(
-                f"types must be such as home=text,kw=number. Got {said!r}."
+                f"types must be such as home=text,kw=number. Got {words!r}."
             )
-        said = {name.strip(): word for name, _, word in pairs}
-    if not isinstance(said, Mapping | None):
+        words = {name.strip(): word for name, _, word in pairs}
+    if not isinstance(words, Mapping | None):
         raise ParameterError(
-            f"types must say what columns hold, by name. Got {type(said).__name__}."
+            f"types must say what columns hold, by name. Got {type(words).__name__}."
         )
-    return {name: sql_kind(word) for name, word in (said or {}).items()}
+    return {name: sql_kind(word) for name, word in (words or {}).items()}
 
 
 def _marks(said: object) -> tuple[str, ...]:
@@ -182,7 +187,7 @@ def _marks(said: object) -> tuple[str, ...]:
     if isinstance(said, int | float) and not isinstance(said, bool):
         return (f"{said:g}" if isinstance(said, float) else str(said),)
     if isinstance(said, Sequence):
-        return tuple(dict.fromkeys(mark for one in said for mark in _mark(one)))
+        return tuple(dict.fromkeys(mark for text in said for mark in _mark(text)))
     raise ParameterError(
         f"missing must be a list of marks such as -999. Got {type(said).__name__}."
     )
@@ -203,18 +208,18 @@ def _pinned(schema: object, location: Location | None) -> Written:
         return replace(schema, found=(), unclear=()), Dialect()
     if isinstance(schema, Mapping):
         return form_from(schema, "schema"), Dialect()
-    said = _or_environment(schema, "SCHEMA")
-    asked = said is not None
+    place = _or_environment(schema, "SCHEMA")
+    asked = place is not None
     # where a command found one in its folder
     if not asked:
-        said = os.environ.get("GAUSSVEIL_PROJECT")
-    if said is None:
+        place = os.environ.get("GAUSSVEIL_PROJECT")
+    if place is None:
         return None, Dialect()
-    if not isinstance(said, str | os.PathLike):
+    if not isinstance(place, str | os.PathLike):
         raise ParameterError(
-            f"schema must be a file of a form, or a form. Got {type(said).__name__}."
+            f"schema must be a file of a form, or a form. Got {type(place).__name__}."
         )
-    file = Path(said)
+    file = Path(place)
     name = _name_of(location)
     form = form_in(file, name)
     if form is None or not form.keys() - set(ABOUT):
@@ -239,27 +244,27 @@ def form_from(said: Mapping[str, Any], place: str) -> Dialect:
         raise FormatError(
             f"{place}: the keys of a form must be among {', '.join(_KEYS)}. Got {', '.join(unknown)}."
         )
-    known = dict(said)
-    _check_types(known, place)
+    options = dict(said)
+    _check_types(options, place)
     written: dict[str, Any] = {
-        name: known[name]
+        name: options[name]
         for name in ("separator", "decimal", "encoding")
-        if name in known
+        if name in options
     }
     _check_written(written)
-    require_zone(known.get("time_zone"), f"{place}: time_zone")
-    named = known.get("columns", {})
-    form = known.get("time_format")
+    require_zone(options.get("time_zone"), f"{place}: time_zone")
+    named = options.get("columns", {})
+    form = options.get("time_format")
     columns = [_column_from(name, value, form, place) for name, value in named.items()]
     return Dialect(
         **written,
-        above=max(0, int(known.get("above", 0))),
-        comment=known.get("comment", ""),
+        above=max(0, int(options.get("above", 0))),
+        comment=options.get("comment", ""),
         columns=tuple(columns),
-        missing=_marks(known.get("missing")),
-        unit=known.get("unit"),
-        people=known.get("people"),
-        time_zone=known.get("time_zone"),
+        missing=_marks(options.get("missing")),
+        unit=options.get("unit"),
+        people=options.get("people"),
+        time_zone=options.get("time_zone"),
     )
 
 
@@ -293,7 +298,7 @@ def require_zone(name: str | None, said: str = "time_zone") -> None:
 
 def _column_from(
     name: str, said: object, time_format: str | None, place: str
-) -> Column:
+) -> ColumnForm:
     if isinstance(said, str):
         said = {"type": said}
     if not isinstance(said, Mapping) or said.keys() - {"type", "format", "missing"}:
@@ -309,7 +314,7 @@ def _column_from(
         raise FormatError(
             f"{place}: the format of a column must be a text such as %d.%m.%Y."
         )
-    return Column(name, kind, form, _marks(said.get("missing")))
+    return ColumnForm(name, kind, form, _marks(said.get("missing")))
 
 
 def require_known(

@@ -61,12 +61,15 @@ def release_households(
     if not job.strip():
         raise ParameterError("job must not be empty: it names what is released.")
     stored = ReleaseStore(store)
-    known = stored.identifiers()
+    identifiers = stored.identifiers()
     name = stored.name
 
     def draw(rows: pa.Table) -> StoredRelease | None:
         household = rows[by][0].as_py()
-        if release_id(name, _account_of(account, household), job, household) in known:
+        if (
+            release_id(name, _account_of(account, household), job, household)
+            in identifiers
+        ):
             return None
         return _packed(release(rows))
 

@@ -84,7 +84,7 @@ class Location:
         """Changes when a file of the table is written, replaced, added or removed."""
         files = self.files()
         stats = [(name, os.stat(name)) for name in files]
-        known = [
+        parameters = [
             (name, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino)
             for name, s in stats
         ]
@@ -100,7 +100,7 @@ class Location:
             for name in logs
             if (s := os.stat(name)).st_size
         ]
-        return hashlib.sha256(repr((known, written)).encode()).hexdigest()
+        return hashlib.sha256(repr((parameters, written)).encode()).hexdigest()
 
 
 def _matches(pattern: str) -> list[str]:

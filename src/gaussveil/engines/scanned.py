@@ -44,11 +44,11 @@ class ScannedSource(Source):
     ) -> Given:
         """Where the table is, and what its owner says of it; files must be whole."""
         self._location = locate(uri)
-        given = given_form(self._location, types, written)
+        form = given_form(self._location, types, written)
         if self._location.local:
             require_whole(self._location.files())
         self.watch = Watch()
-        return given
+        return form
 
     def _find_mixed(self) -> None:
         """Columns that are of one type in one file and of another in the next."""

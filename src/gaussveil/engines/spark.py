@@ -213,10 +213,10 @@ class SparkSource(ScannedSource):
                     [values, pa.array(counts)], names=["value", "units"]
                 )
 
-        found = self._by_unit(
+        results = self._by_unit(
             [unit, column], partials, f"value {kind.simpleString()}, units bigint"
         )
-        whole = found.group_by("value").aggregate([("units", "sum")])
+        whole = results.group_by("value").aggregate([("units", "sum")])
         return whole["value"].combine_chunks(), whole["units_sum"].to_numpy()
 
     def _by_unit(
@@ -306,7 +306,7 @@ class SparkSource(ScannedSource):
         )
         with working():
             results = frame.groupBy(key).applyInArrow(apply, "result binary").toArrow()
-        pairs = (pickle.loads(one) for one in results["result"].to_pylist())
+        pairs = (pickle.loads(result) for result in results["result"].to_pylist())
         return sorted(
             (pair for pair in pairs if pair[0] is not None), key=lambda pair: pair[0]
         )

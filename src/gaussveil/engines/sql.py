@@ -45,9 +45,9 @@ def kept_rows(view: View, table: str, names: Names, hash_function: HashFunction)
 
 def _own_names(columns: Sequence[str]) -> tuple[str, str]:
     """Names for hash and rank that no column of the table has, lest a column of that name decide who is kept."""
-    taken = {name.lower() for name in columns}
+    used = {name.lower() for name in columns}
     own = "gaussveil"
-    while {f"{own}_hash", f"{own}_rank"} & taken:
+    while {f"{own}_hash", f"{own}_rank"} & used:
         own += "_own"
     return f"{own}_hash", f"{own}_rank"
 

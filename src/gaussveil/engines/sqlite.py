@@ -20,7 +20,7 @@ import pyarrow as pa
 from gaussveil.engines.cell_map import quoted, value
 from gaussveil.engines.column_kinds import column_kind, is_missing
 from gaussveil.engines.csv_files import HEAD_LINES
-from gaussveil.engines.dialect import Column, Dialect
+from gaussveil.engines.dialect import ColumnForm, Dialect
 from gaussveil.engines.form import Given
 from gaussveil.errors import SourceError
 
@@ -47,8 +47,8 @@ class SqliteTable:
             for name, kind in self._kinds.items()
             if kind == "time"
         ]
-        said = all(column.name in given.types for column in times)
-        pinned = given.pinned is not None or said
+        typed = all(column.name in given.types for column in times)
+        pinned = given.pinned is not None or typed
         self.dialect = Dialect(
             columns=tuple(times), found=() if pinned else ("forms of times",)
         )
@@ -63,16 +63,16 @@ class SqliteTable:
             return f"(SELECT * REPLACE ({', '.join(values)}) FROM {registered})"
         return registered
 
-    def _times(self, name: str, given: Given) -> Column:
+    def _times(self, name: str, given: Given) -> ColumnForm:
         """What a column of times holds: what is said of it, else what most of the first cells are."""
         if given.pinned is not None:
-            said = {column.name: column for column in given.pinned.columns}
+            pinned = {column.name: column for column in given.pinned.columns}
         else:
-            said = {}
-        if name in said or given.pinned is not None:
-            return said.get(name, Column(name, "TIMESTAMP"))
+            pinned = {}
+        if name in pinned or given.pinned is not None:
+            return pinned.get(name, ColumnForm(name, "TIMESTAMP"))
         if name in given.types:
-            return given.column(Column(name, "TIMESTAMP"))
+            return given.column(ColumnForm(name, "TIMESTAMP"))
         with self._connected() as connection:
             query = f"SELECT {_CELL['text'].format(_name(name))} FROM {self._table} LIMIT {HEAD_LINES}"
             counts = Counter(
@@ -88,8 +88,8 @@ class SqliteTable:
             given.time_format,
         )
         if kind in ("DATE", "TIMESTAMP", "TIMESTAMPTZ"):
-            return Column(name, kind, form)
-        return Column(name, "TIMESTAMP")
+            return ColumnForm(name, kind, form)
+        return ColumnForm(name, "TIMESTAMP")
 
     def reader(self) -> pa.RecordBatchReader:
         """All rows, once."""

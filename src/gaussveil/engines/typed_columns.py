@@ -19,7 +19,7 @@ from gaussveil.engines.cell_map import (
     schema_of,
     value,
 )
-from gaussveil.engines.dialect import KINDS, NOTHING, Column, Dialect
+from gaussveil.engines.dialect import KINDS, NOTHING, ColumnForm, Dialect
 from gaussveil.engines.form import Given, require_known
 from gaussveil.errors import SchemaError
 
@@ -60,18 +60,18 @@ def stored_form(schema: pa.Schema, given: Given) -> Dialect:
     form = given.pinned or replace(given.about, missing=given.missing)
     if given.decimal:
         form = replace(form, decimal=given.decimal)
-    said = {column.name: column for column in form.columns}
+    stated = {column.name: column for column in form.columns}
     require_known(list(given.types), schema.names, "types")
-    said |= {name: given.column(Column(name, "VARCHAR")) for name in given.types}
-    require_known(list(said), schema.names, "the form")
-    columns = [_stored_column(field, said.get(field.name)) for field in schema]
+    stated |= {name: given.column(ColumnForm(name, "VARCHAR")) for name in given.types}
+    require_known(list(stated), schema.names, "the form")
+    columns = [_stored_column(field, stated.get(field.name)) for field in schema]
     return replace(form, columns=tuple(columns))
 
 
-def _stored_column(field: pa.Field, said: Column | None) -> Column:
+def _stored_column(field: pa.Field, said: ColumnForm | None) -> ColumnForm:
     """A column by its own type, or by what was said of it where that fits."""
     stored = word_of(field.type)
-    own = Column(field.name, KINDS.get(stored, stored))
+    own = ColumnForm(field.name, KINDS.get(stored, stored))
     if said is None:
         return own
     fits = stored == "text" or said.word == stored or (stored, said.word) in _ALSO
@@ -86,7 +86,9 @@ def _stored_column(field: pa.Field, said: Column | None) -> Column:
 
 def is_read_from_text(name: str, form: Dialect, stored: pa.Schema | None) -> bool:
     """Whether cells of a column are text that is read as something else; without a stored schema all cells are text."""
-    kind = next((one.kind for one in form.columns if one.name == name), "VARCHAR")
+    kind = next(
+        (column.kind for column in form.columns if column.name == name), "VARCHAR"
+    )
     text = stored is None or word_of(stored.field(name).type) == "text"
     return text and kind != "VARCHAR"
 
@@ -109,7 +111,9 @@ def stored_rows(table: str, schema: pa.Schema, form: Dialect, *, collated: bool)
     return table
 
 
-def _stored_value(column: Column, stored: str, form: Dialect, collated: bool) -> str:
+def _stored_value(
+    column: ColumnForm, stored: str, form: Dialect, collated: bool
+) -> str:
     """SQL of one cell."""
     cell = quoted(column.name)
     marks = (*form.missing, *column.missing)

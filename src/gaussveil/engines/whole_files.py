@@ -65,7 +65,7 @@ def require_fitting(file: str) -> None:
 
 def unpacked_bytes(file: str) -> int:
     """The size of what a gzip file holds; refused where its end or its sum is missing."""
-    found = 0
+    size = 0
     ended = False
     unpacker = zlib.decompressobj(wbits=31)
     with open(file, "rb") as stream:
@@ -77,7 +77,7 @@ def unpacked_bytes(file: str) -> int:
                             break
                         unpacker = zlib.decompressobj(wbits=31)
                         ended = False
-                    found += len(unpacker.decompress(part, CHUNK))
+                    size += len(unpacker.decompress(part, CHUNK))
                     part = unpacker.unconsumed_tail
                     if unpacker.eof:
                         ended = True
@@ -88,7 +88,7 @@ def unpacked_bytes(file: str) -> int:
         raise FormatError(
             f"{Path(file).name}: is damaged or not whole: its gzip sum is missing or another one"
         )
-    return found
+    return size
 
 
 def read_parquet(file: str | Path) -> pa.Table:

@@ -37,8 +37,8 @@ from gaussveil.mechanisms.forecast_dial import (
 from gaussveil.mechanisms.forecast_noise import (
     MODEL_IN_WORDS,
     PAST_KNOWN,
+    ForecastWindow,
     Model,
-    Window,
     _ForecastNoise,
     noise_of_group,
 )
@@ -50,7 +50,7 @@ from gaussveil.postprocessing.forecast import PrivateForecast
 from gaussveil.timeseries import Readings, read_readings
 from gaussveil.timeseries.gridding import Gaps
 from gaussveil.timeseries.household_models import HouseholdModels, steps_ahead
-from gaussveil.timeseries.readings import FORMER_NAMES, Unit
+from gaussveil.timeseries.readings import Unit
 from gaussveil.typing import Floats
 
 
@@ -108,12 +108,11 @@ class PrivateForecaster(Mechanism):
     progress: bool = False
     _models: HouseholdModels = field(init=False, repr=False)
     _library: str = field(init=False, repr=False, default="")
-    _windows: dict[tuple[Any, ...], Window] = field(
+    _windows: dict[tuple[Any, ...], ForecastWindow] = field(
         init=False, repr=False, default_factory=dict
     )
     _pasts_used: PastsUsed = field(init=False, repr=False, default_factory=PastsUsed)
 
-    @checks.former(**FORMER_NAMES)
     def fit(
         self,
         readings: Any,
@@ -269,7 +268,9 @@ class PrivateForecaster(Mechanism):
         """
         return self._window(household, past, swap=whole).seen_by_owner(household, truth)
 
-    def _window(self, household: str, past: Readings | None, *, swap: bool) -> Window:
+    def _window(
+        self, household: str, past: Readings | None, *, swap: bool
+    ) -> ForecastWindow:
         self.check()
         if not hasattr(self, "_models"):
             raise ParameterError(
@@ -304,7 +305,7 @@ class PrivateForecaster(Mechanism):
 
     def _designed(
         self, models: HouseholdModels, rows: list[int], past: Readings, swap: bool
-    ) -> Window:
+    ) -> ForecastWindow:
         steps = steps_ahead(self.horizon, past.step_minutes)
         queries = models.queries(past, rows, steps)
         names = tuple(past.households[row] for row in rows)
@@ -360,10 +361,10 @@ class PrivateForecaster(Mechanism):
         if not swap and noise.retained_variance_ < self.smallest_kept:
             group = f"{len(names)} households: {ahead}"
             noise = noise_of_group(noise, queries.forecast, group)
-        return Window.of(names, past, queries, times, noise)
+        return ForecastWindow.of(names, past, queries, times, noise)
 
     def _released(
-        self, window: Window, log_kw: Floats, certificate: Certificate
+        self, window: ForecastWindow, log_kw: Floats, certificate: Certificate
     ) -> Release[PrivateForecast]:
         forecast = window.scale.forecast(log_kw, window.times, self.coverage)
         self.certificate_ = certificate.of_values(digest_of(forecast.columns()))

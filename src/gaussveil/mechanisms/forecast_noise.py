@@ -95,7 +95,7 @@ class _ForecastNoise(ClassLabelNoise):
 
 
 @dataclass(frozen=True, eq=False)
-class Window:
+class ForecastWindow:
     """One forecast of one cluster, ready to be drawn: the owner's."""
 
     names: tuple[str, ...]
@@ -113,7 +113,7 @@ class Window:
         queries: Queries,
         times: Times,
         noise: _ForecastNoise,
-    ) -> Window:
+    ) -> ForecastWindow:
         """With the moments of the whole cluster, which scale what is drawn to kW."""
         plan = noise.plan_
         spread = np.einsum("hii->hi", plan.models.covariances)

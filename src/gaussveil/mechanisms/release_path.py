@@ -265,14 +265,19 @@ class Mechanism(ABC):
     def _draft(
         self, plan: Plan, guarantee: accounting.Guarantee, people: str | None = None
     ) -> accounting.CertificateDraft:
+        if plan.delta is None:
+            promise = self.promise
+            epsilon = promise.epsilon
+            delta = promise.delta
+        else:
+            epsilon = checks.epsilon(self.epsilon)
+            delta = checks.delta(plan.delta)
         return accounting.CertificateDraft(
             released=plan.released,
             mechanism=self.mechanism,
             adjacency=plan.adjacency,
-            epsilon=checks.epsilon(self.epsilon),
-            delta=self.promise.delta
-            if plan.delta is None
-            else checks.delta(plan.delta),
+            epsilon=epsilon,
+            delta=delta,
             guarantee=guarantee,
             assumptions=(*plan.assumptions, *_whose(people, plan.adjacency)),
             parameters=plan.parameters,

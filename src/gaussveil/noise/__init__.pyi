@@ -1,6 +1,6 @@
 from gaussveil.noise.bernoulli import randomised_response as randomised_response
 from gaussveil.noise.bernoulli import response_probabilities as response_probabilities
-from gaussveil.noise.discrete_gaussian import DiscreteGaussian as DiscreteGaussian
+from gaussveil.noise.discrete_gaussian import DiscreteGaussianNoise as DiscreteGaussianNoise
 from gaussveil.noise.gaussian import GaussianNoise as GaussianNoise
 from gaussveil.noise.generator import Generator as Generator
 from gaussveil.noise.generator import SecureGenerator as SecureGenerator

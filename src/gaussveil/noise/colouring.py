@@ -14,7 +14,7 @@ import numpy as np
 from gaussveil.errors import NotPositiveDefiniteError, NumericalError, ParameterError
 from gaussveil.noise.discrete_gaussian import (
     SMOOTHING_VARIANCE,
-    DiscreteGaussian,
+    DiscreteGaussianNoise,
     smoothing_total_variation,
 )
 from gaussveil.spectrum.constants import UNIT_ROUNDOFF
@@ -31,8 +31,8 @@ class Colouring:
     """One copy of the noise is multipliers @ inner + outer; `covariance` is its covariance as near as floats tell."""
 
     multipliers: Floats
-    inner: DiscreteGaussian
-    outer: DiscreteGaussian
+    inner: DiscreteGaussianNoise
+    outer: DiscreteGaussianNoise
     covariance: Floats
     total_variation: float  # of the convolution and the inner draws; the outer draws are counted apart
 
@@ -60,10 +60,10 @@ def _colour(covariances: Sequence[Floats], lattice_variance: float) -> list[Colo
             f"grid must be below a quarter of the smallest standard deviation. Got 1/{smallest**0.5:.3g}."
         )
     # half of the weakest direction is white, which smooths the integer multiples of the other half
-    outer = DiscreteGaussian(smallest / 2)
+    outer = DiscreteGaussianNoise(smallest / 2)
     # a power of two, so that its square scales floats exactly; the factor leaves room for rounding A to integers
     needed = 1.05 * SMOOTHING_VARIANCE * (1 + largest / float(outer.variance))
-    inner = DiscreteGaussian(4 ** max(2, ceil(log2(needed) / 2)))
+    inner = DiscreteGaussianNoise(4 ** max(2, ceil(log2(needed) / 2)))
     return [
         _one(n, values, vectors, inner, outer, lattice_variance)
         for n, (values, vectors) in zip(covariances, spectra)
@@ -74,8 +74,8 @@ def _one(
     covariance: Floats,
     values: Floats,
     vectors: Floats,
-    inner: DiscreteGaussian,
-    outer: DiscreteGaussian,
+    inner: DiscreteGaussianNoise,
+    outer: DiscreteGaussianNoise,
     lattice_variance: float,
 ) -> Colouring:
     inner_variance = float(inner.variance)

@@ -127,7 +127,7 @@ def _vose(masses: list[int], index_bits: int) -> tuple[list[int], list[int]]:
     return keep, other
 
 
-class DiscreteGaussian:
+class DiscreteGaussianNoise:
     """Law on Z proportional to exp(-x^2/(2 variance)), `variance` being at least the one asked for.
 
     The excess is below a relative 1e-5. Attributes: `variance` (exact), `total_variation` (upper bound for one draw,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaussveil.errors import ParameterError
-from gaussveil.noise.discrete_gaussian import DiscreteGaussian
+from gaussveil.noise.discrete_gaussian import DiscreteGaussianNoise
 from gaussveil.noise.generator import Generator
 from gaussveil.noise.stream_filter import StreamFilter
 from gaussveil.typing import Floats, Integers
@@ -194,7 +194,7 @@ def _combined(words: Integers, multipliers: Integers) -> Integers:
     return result
 
 
-def _multipliers(laws: Sequence[DiscreteGaussian]) -> Integers:
+def _multipliers(laws: Sequence[DiscreteGaussianNoise]) -> Integers:
     longest = max(len(law.multipliers) for law in laws)
     rows = [
         [1, *law.multipliers, *[0] * (longest - len(law.multipliers))] for law in laws

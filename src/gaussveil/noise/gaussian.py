@@ -24,7 +24,7 @@ from gaussveil.errors import (
 )
 from gaussveil.noise.colouring import Colouring, colour
 from gaussveil.noise.discrete_gaussian import (
-    DiscreteGaussian,
+    DiscreteGaussianNoise,
     smoothing_error,
     smoothing_total_variation,
 )
@@ -75,7 +75,7 @@ class GaussianNoise:
         )
         self._colouring: Colouring | None = None
         if noise.ndim == 0:
-            self.white = DiscreteGaussian(
+            self.white = DiscreteGaussianNoise(
                 (Fraction(float(noise)) / Fraction(self.grid)) ** 2 + LATTICE_VARIANCE
             )
             self.covariance: float | Floats = float(
@@ -286,7 +286,7 @@ class SharedNoise(GaussianNoise):
         self, own: float, shared: float, shape: Shape, differing: int | None = None
     ) -> None:
         super().__init__(sqrt(own) * (1 + 2.0**-52), shape, differing=differing)
-        self.shared = DiscreteGaussian(
+        self.shared = DiscreteGaussianNoise(
             max(Fraction(shared) / Fraction(self.grid) ** 2, Fraction(1))
         )
         count = int(np.prod(self.shape))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gaussveil.errors import ParameterError
 from gaussveil.noise.discrete_gaussian import (
-    DiscreteGaussian,
+    DiscreteGaussianNoise,
     smoothing_error,
     smoothing_total_variation,
 )
@@ -74,7 +74,7 @@ class GramGaussian:
             float(top),
             float(largest),
         )
-        self._table = DiscreteGaussian(TABLE_VARIANCE)
+        self._table = DiscreteGaussianNoise(TABLE_VARIANCE)
         self._white = self._table.variance * sum(
             4 ** (STEP_BITS * step) for step in range(STEPS)
         )
@@ -92,7 +92,7 @@ class GramGaussian:
             raise ParameterError(
                 f"largest must be below 2^80 smallest ridges. Got {largest!r} and {smallest_ridge!r}: use other units."
             )
-        self._inner = DiscreteGaussian(
+        self._inner = DiscreteGaussianNoise(
             Fraction(4) ** ceil(log2(4.2 * (1 + self._ratio)) / 2)
         )
         self.grid = ldexp(1.0, floor(log2(OUTPUT_RATIO * sqrt(smallest_ridge))))

@@ -13,7 +13,7 @@ from fractions import Fraction
 from gaussveil import checks
 from gaussveil.errors import ParameterError
 from gaussveil.noise import (
-    DiscreteGaussian,
+    DiscreteGaussianNoise,
     GaussianNoise,
     Generator,
     default_generator,
@@ -57,7 +57,7 @@ class RandomCentre:
         dimension = checks.whole("dimension", dimension)
         self.dimension = dimension
         self.mean_bound = mean_bound
-        self._inner = DiscreteGaussian(Fraction(INNER_VARIANCE))
+        self._inner = DiscreteGaussianNoise(Fraction(INNER_VARIANCE))
         self._spread = 1.0 / math.sqrt(float(self._inner.variance))
         deviation = math.sqrt(exact_variance)
         widest = math.sqrt(largest_variance)

@@ -17,7 +17,7 @@ from math import floor, ldexp, log2, pi, sqrt
 import numpy as np
 
 from gaussveil.errors import NumericalError, ParameterError
-from gaussveil.noise.discrete_gaussian import DiscreteGaussian, smoothing_error
+from gaussveil.noise.discrete_gaussian import DiscreteGaussianNoise, smoothing_error
 from gaussveil.noise.gaussian import LATTICE_VARIANCE
 from gaussveil.noise.lattice import checked_grid
 from gaussveil.spectrum.constants import ULP
@@ -196,12 +196,12 @@ class StreamFilter:
         )
 
     @cached_property
-    def inner(self) -> DiscreteGaussian:
+    def inner(self) -> DiscreteGaussianNoise:
         """D1, of deviation about 2^width."""
         return _inner(self.width)
 
     @cached_property
-    def outer(self) -> DiscreteGaussian:
+    def outer(self) -> DiscreteGaussianNoise:
         """D2: white noise and the variance that sampling on the lattice costs."""
         return _outer(self.white, self.grid)
 
@@ -241,10 +241,12 @@ def _loudest(filters: StreamFilter) -> float:
 
 
 @lru_cache(maxsize=1 << 16)
-def _outer(white: float, grid: float) -> DiscreteGaussian:
-    return DiscreteGaussian((Fraction(white) / Fraction(grid)) ** 2 + LATTICE_VARIANCE)
+def _outer(white: float, grid: float) -> DiscreteGaussianNoise:
+    return DiscreteGaussianNoise(
+        (Fraction(white) / Fraction(grid)) ** 2 + LATTICE_VARIANCE
+    )
 
 
 @lru_cache
-def _inner(width: int) -> DiscreteGaussian:
-    return DiscreteGaussian(Fraction(4**width) + LATTICE_VARIANCE)
+def _inner(width: int) -> DiscreteGaussianNoise:
+    return DiscreteGaussianNoise(Fraction(4**width) + LATTICE_VARIANCE)

@@ -93,13 +93,7 @@ class MixtureModel:
             raise ParameterError(
                 "a mixture needs at least one class and one column, all of them distinct."
             )
-        gaps = np.abs(self.covariances - np.swapaxes(self.covariances, 1, 2)).max(
-            axis=(1, 2)
-        )
-        if not (gaps <= 1e-9 * np.abs(self.covariances).max(axis=(1, 2))).all():
-            raise ParameterError("covariances must be symmetric.")
-        if not _positive_definite(self.covariances):
-            raise ParameterError("covariances must be positive definite.")
+        _require_covariances(self.covariances)
         if self.log is not None:
             checks.positive("log", self.log)
 
@@ -343,6 +337,15 @@ class MixtureModel:
             FormatError: the file cannot be read, or holds no mixture model.
         """
         return cls.from_json(text_of(path))
+
+
+def _require_covariances(matrices: Floats) -> None:
+    """Refuse matrices that no Gaussian can have."""
+    gaps = np.abs(matrices - np.swapaxes(matrices, 1, 2)).max(axis=(1, 2))
+    if not (gaps <= 1e-9 * np.abs(matrices).max(axis=(1, 2))).all():
+        raise ParameterError("covariances must be symmetric.")
+    if not _positive_definite(matrices):
+        raise ParameterError("covariances must be positive definite.")
 
 
 def _positive_definite(matrices: Floats) -> bool:

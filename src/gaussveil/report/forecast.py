@@ -50,14 +50,14 @@ def forecast_report(
 
 def kept_words(certificate: Certificate) -> str:
     """What is released, and what hiding has left of the differences between households."""
-    known = certificate.parameters
-    kept = float(str(known["retained_variance"]))
-    size = known["cluster_size"]
-    if known["product"] == "group":
+    stated = certificate.parameters
+    kept = float(str(stated["retained_variance"]))
+    size = stated["cluster_size"]
+    if stated["product"] == "group":
         return (
             f"the forecast is the average of its group of {size} households: of one of them alone it would keep "
-            f"{float(str(known['kept_alone'])):.2g} of the variance between them, less than the "
-            f"{float(str(known['smallest_kept'])):g} asked for"
+            f"{float(str(stated['kept_alone'])):.2g} of the variance between them, less than the "
+            f"{float(str(stated['smallest_kept'])):g} asked for"
         )
     words = f"hidden among {size} households, {kept:.2g} of the variance between their forecasts kept"
     if kept < SMALLEST_KEPT:

@@ -63,13 +63,13 @@ def sorted_rows(
 
     from gaussveil.mechanisms.source_rows import sorted_columns
 
-    found = sorted_columns(table, order, leave_out)
-    values = np.stack([column.to_numpy() for column in found.columns], axis=1)
+    columns = sorted_columns(table, order, leave_out)
+    values = np.stack([column.to_numpy() for column in columns.columns], axis=1)
     if not np.all(np.isfinite(values)):
         raise FormatError(
             "every entry must be a finite number; impute missing ones by a public rule first"
         )
-    return Numbers(values, tuple(found.column_names))
+    return Numbers(values, tuple(columns.column_names))
 
 
 def read_numbers(path: Path) -> Numbers:

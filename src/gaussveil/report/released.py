@@ -53,10 +53,10 @@ def readings(name: str, content: bytes) -> list[Sheet]:
                     )
                 ]
         if ending in (".parquet", ".arrow", ".npy"):
-            found = cells_of(_binary(ending, content))
-            if found is None:
+            cells = cells_of(_binary(ending, content))
+            if cells is None:
                 return []
-            return [found]
+            return [cells]
         if ending == ".xlsx":
             return list(_of_rows(_sheet(content)))
         return []
@@ -80,11 +80,11 @@ def with_digest(certificate: Certificate, name: str, content: bytes) -> Certific
     What was drawn is never lost for want of a digest.
     """
     try:
-        found = readings(name, content)
+        tables = readings(name, content)
     except GaussveilError:
         return certificate
-    if found:
-        return certificate.of_values(ValuesDigest.of(found[0]))
+    if tables:
+        return certificate.of_values(ValuesDigest.of(tables[0]))
     return certificate
 
 
@@ -95,9 +95,9 @@ def certificate_near(path: Path) -> Path:
         return own
     stem = path.name.removesuffix(".gz").rpartition(".")[0]
     near = sorted(
-        one
-        for one in path.parent.glob(f"*{NOTE}")
-        if one.name.startswith(f"{stem}.") or one.name == NOTE
+        note
+        for note in path.parent.glob(f"*{NOTE}")
+        if note.name.startswith(f"{stem}.") or note.name == NOTE
     )
     if len(near) != 1:
         if not near:
@@ -149,19 +149,28 @@ def unpacked(path: Path) -> tuple[str, dict[str, bytes], list[str]]:
     """The certificate of a package, its tables by name, and the names of what is neither."""
     try:
         with zipfile.ZipFile(path) as parcel:
-            inside = [one for one in parcel.infolist() if not one.is_dir()]
-            notes = [one for one in inside if Path(one.filename).name.endswith(NOTE)]
+            inside = [member for member in parcel.infolist() if not member.is_dir()]
+            notes = [
+                member for member in inside if Path(member.filename).name.endswith(NOTE)
+            ]
             _check_package(inside, notes)
             tables = [
-                one
-                for one in inside
-                if one not in notes and Path(one.filename).suffix.lower() in ENDINGS
+                member
+                for member in inside
+                if member not in notes
+                and Path(member.filename).suffix.lower() in ENDINGS
             ]
             others = [
-                one.filename for one in inside if one not in notes and one not in tables
+                member.filename
+                for member in inside
+                if member not in notes and member not in tables
             ]
             body = parcel.read(notes[0]).decode("utf-8", "replace")
-            return body, {one.filename: parcel.read(one) for one in tables}, others
+            return (
+                body,
+                {table.filename: parcel.read(table) for table in tables},
+                others,
+            )
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -225,10 +234,10 @@ def _of_json(content: Any) -> Iterator[Sheet]:
     if isinstance(content, Mapping):
         content = {name: part for name, part in content.items() if name != CARRIED}
         columns = {
-            name: list(one.values()) if isinstance(one, Mapping) else one
-            for name, one in content.items()
+            name: list(value.values()) if isinstance(value, Mapping) else value
+            for name, value in content.items()
         }
-        if all(isinstance(one, list) for one in columns.values()):
+        if all(isinstance(column, list) for column in columns.values()):
             table = cells_of(columns)
         else:
             table = None
@@ -261,11 +270,11 @@ def _sheet(content: bytes) -> list[list[Any]]:
             f"Excel files need python-calamine: {install('excel')}; or save the sheet as CSV."
         ) from None
     try:
-        found: list[list[Any]] = (
+        columns: list[list[Any]] = (
             CalamineWorkbook.from_filelike(io.BytesIO(content))
             .get_sheet_by_index(0)
             .to_python()
         )
     except CalamineError as error:
         raise ValueError(str(error)) from None
-    return found
+    return columns

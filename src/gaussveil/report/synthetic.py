@@ -46,7 +46,10 @@ def beside_figure(
             _draw_column(
                 axes,
                 column,
-                *(one.column(column.name).combine_chunks() for one in (private, rows)),
+                *(
+                    table.column(column.name).combine_chunks()
+                    for table in (private, rows)
+                ),
             )
         _draw_pairs(every[len(shown)], private, rows, shown)
         for axes in every[len(shown) + 1 :]:
@@ -115,7 +118,7 @@ def _shares(cells: pa.Array, values: Sequence[object]) -> Floats:
 def _draw_pairs(
     axes: Axes, private: pa.Table, rows: pa.Table, columns: Sequence[Column]
 ) -> None:
-    below, above = (_correlations(one, columns) for one in (private, rows))
+    below, above = (_correlations(table, columns) for table in (private, rows))
     both = np.tril(below, -1) + np.triu(above, 1)
     axes.imshow(both, cmap="RdBu_r", vmin=-1, vmax=1)
     axes.set_title("pairs: private below, synthetic above")
@@ -137,11 +140,11 @@ def _correlations(table: pa.Table, columns: Sequence[Column]) -> Floats:
             )
         else:
             numbers = column.numbers(cells)
-        known = ~np.isnan(numbers)
+        present = ~np.isnan(numbers)
         ranked = np.zeros(len(numbers))
-        if known.any():
-            ranked[known] = rankdata(numbers[known]) - (known.sum() + 1) / 2
+        if present.any():
+            ranked[present] = rankdata(numbers[present]) - (present.sum() + 1) / 2
         ranks.append(ranked)
-    lengths = [max(float(np.linalg.norm(one)), 1e-12) for one in ranks]
-    unit = np.array([one / length for one, length in zip(ranks, lengths)])
+    lengths = [max(float(np.linalg.norm(rank)), 1e-12) for rank in ranks]
+    unit = np.array([rank / length for rank, length in zip(ranks, lengths)])
     return np.asarray(unit @ unit.T)

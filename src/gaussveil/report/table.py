@@ -81,12 +81,12 @@ def _said_of_numbers(
     answers: Any, keys: list[str], names: list[str], certificate: Certificate
 ) -> list[str]:
     """What bands hold, of several kinds of answers each once, and what a row of totals is."""
-    said = list(dict.fromkeys(_band(name, certificate) for name in names))
-    if len(said) > 1:
-        said = [BAND.removesuffix(": ") + "."]
+    bands = list(dict.fromkeys(_band(name, certificate) for name in names))
+    if len(bands) > 1:
+        bands = [BAND.removesuffix(": ") + "."]
     if keys and answers.column(keys[0]).null_count:
-        said.append(TOTALS)
-    return said
+        bands.append(TOTALS)
+    return bands
 
 
 def _groups(answers: Any, keys: list[str]) -> tuple[Any, list[tuple[str, ...]]]:

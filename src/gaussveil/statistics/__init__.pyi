@@ -14,7 +14,7 @@ from gaussveil.statistics.keys import weekday_of as weekday_of
 from gaussveil.statistics.memory import MemorySource as MemorySource
 from gaussveil.statistics.moments import Affine as Affine
 from gaussveil.statistics.moments import Gram as Gram
-from gaussveil.statistics.moments import Histogram as Histogram
+from gaussveil.statistics.moments import BinCounts as BinCounts
 from gaussveil.statistics.moments import Moments as Moments
 from gaussveil.statistics.moments import MomentSums as MomentSums
 from gaussveil.statistics.source import Source as Source

@@ -194,7 +194,7 @@ class Gram(Statistic[ExactSum]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Histogram(Statistic[ExactSum]):
+class BinCounts(Statistic[ExactSum]):
     """How many records of each group fall into each bin ``[edge_i, edge_i+1)``.
 
     One column is binned by its value; with ``distance=True`` the norm of A_k (x - m_k) is binned instead. What lies

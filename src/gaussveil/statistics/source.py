@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from gaussveil import checks
 from gaussveil.containers import FormNotes
 from gaussveil.errors import ParameterError, SchemaError, SourceError
-from gaussveil.shown import Told
+from gaussveil.shown import Described
 from gaussveil.statistics.block import Block, Grouping, Reader, plain, require_columns
 from gaussveil.statistics.cell_reader import CellReader, require_unit, require_values
 from gaussveil.statistics.clocks import on_clock
@@ -101,7 +101,7 @@ class Watch:
             )
 
 
-class Source(Told, ABC):
+class Source(Described, ABC):
     """A table that statistics, samples and per-household jobs run over."""
 
     view: View

@@ -22,7 +22,7 @@ from gaussveil.mechanisms.meter_stream.registers import (
     register_noise,
     window_sums,
 )
-from gaussveil.noise import DiscreteGaussian, Generator, default_generator
+from gaussveil.noise import DiscreteGaussianNoise, Generator, default_generator
 from gaussveil.noise.filter_bank import to_steps
 from gaussveil.streaming.drawn import REGISTER, DrawnFrame, Registers
 from gaussveil.streaming.held_state import HeldState, StreamMemory
@@ -115,7 +115,7 @@ class Gateway(MessageGateway):
         ]
         self._low, self._high = np.array([meter.design.limits for meter in meters]).T
         self._substitute = np.array([meter.design.substitute for meter in meters])
-        self._noise: dict[tuple[int, int], DiscreteGaussian] = {}
+        self._noise: dict[tuple[int, int], DiscreteGaussianNoise] = {}
 
     def answer(self, messages: Sequence[Message]) -> list[Answer]:
         """Answers in the order of the messages, in one durable group; a refused message has an empty answer."""

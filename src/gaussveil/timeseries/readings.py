@@ -47,12 +47,6 @@ _NamedCells = tuple[
     tuple[str, ...], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]
 ]
 """Names of households; of each cell the household, the row, the value, and the column that a message names."""
-FORMER_NAMES = {
-    "household_column": "it is called household now",
-    "time_column": "it is called time now",
-    "power_column": "it is called power now",
-    "unit": "the physical unit is measured_in",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +210,6 @@ def _step(step_minutes: int | None, minutes: NDArray[np.int64], time: str) -> in
     return step_minutes
 
 
-@checks.former(**FORMER_NAMES)
 def read_readings(
     table: Any,
     *,

@@ -104,9 +104,9 @@ def _number_text(number: Any) -> str:
 
 def _time_text(text: str) -> str:
     """A time without zeros at its end, on the clock of UTC where it names its zone; midnight is the day alone."""
-    found = _TIME.fullmatch(text)
-    assert found is not None
-    day, clock, fraction, zone = found.groups()
+    time = _TIME.fullmatch(text)
+    assert time is not None
+    day, clock, fraction, zone = time.groups()
     if clock is None:
         return day
     try:

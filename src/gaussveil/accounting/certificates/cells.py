@@ -142,10 +142,10 @@ def _count(document: Any) -> int:
     """Number of numbers and texts in a document."""
     if not isinstance(document, dict | list) or not document:
         return 1
-    parts = document.values() if isinstance(document, dict) else document
-    if all(type(part) is float for part in parts):
+    members = document.values() if isinstance(document, dict) else document
+    if all(type(part) is float for part in members):
         return len(document)
-    return sum(map(_count, parts))
+    return sum(map(_count, members))
 
 
 def _walk(document: Any, place: str, places: list[str], values: list[Any]) -> None:

@@ -53,9 +53,11 @@ class Guarantee:
     @classmethod
     def least(cls, *guarantees: Guarantee) -> Guarantee:
         """The weakest of several: what is built from a release promises no more than that release did."""
-        weakest = max(_KINDS.index(one.kind) for one in guarantees)
+        weakest = max(_KINDS.index(guarantee.kind) for guarantee in guarantees)
         reasons = dict.fromkeys(
-            one.reason for one in guarantees if _KINDS.index(one.kind) == weakest
+            guarantee.reason
+            for guarantee in guarantees
+            if _KINDS.index(guarantee.kind) == weakest
         )
         return cls(_KINDS[weakest], "; ".join(reasons))
 

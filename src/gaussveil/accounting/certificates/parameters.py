@@ -60,31 +60,31 @@ def basis(certificate: Certificate) -> Basis:
     must follow from the adjacency. Any other sensitivity is the owner's word, and any other certificate is verified
     from its pair alone; the verdict says so.
     """
-    found = Basis()
-    known = certificate.parameters
+    basis = Basis()
+    stated = certificate.parameters
     try:
-        tied = _check_ball(known, certificate.adjacency, found)
+        tied = _check_ball(stated, certificate.adjacency, basis)
         if tied:
-            found.checked |= {"l2_ball", "l2_sensitivity"}
-        if known.keys() & {"l2_sensitivity", "mean_shift", "rounding_l2"}:
-            _check_noise(certificate, found)
-        if "mean_shift" in known:
-            found.checked.add("mean_shift")
+            basis.checked |= {"l2_ball", "l2_sensitivity"}
+        if stated.keys() & {"l2_sensitivity", "mean_shift", "rounding_l2"}:
+            _check_noise(certificate, basis)
+        if "mean_shift" in stated:
+            basis.checked.add("mean_shift")
         table = table_checks(
-            known,
+            stated,
             _one_energy(certificate),
             [part.to_dict() for part in certificate.charge.parts],
         )
-        found.problems += table.problems
-        found.checked |= table.checked
-        if "l2_sensitivity" in known:
+        basis.problems += table.problems
+        basis.checked |= table.checked
+        if "l2_sensitivity" in stated:
             if tied:
-                found.rests_on = PAIR_AND_PARAMETERS
+                basis.rests_on = PAIR_AND_PARAMETERS
             else:
-                found.rests_on = _owners_word(certificate)
+                basis.rests_on = _owners_word(certificate)
     except FormatError as error:
-        found.unproven.append(str(error))
-    return found
+        basis.unproven.append(str(error))
+    return basis
 
 
 def _check_ball(
@@ -135,28 +135,28 @@ def _check_noise(certificate: Certificate, found: Basis) -> None:
 
     Without the sensitivity (shifts are given by their number only) nothing leads from the parameters to the pair.
     """
-    known = certificate.parameters
+    stated = certificate.parameters
     charged = _one_energy(certificate)
     if charged is None:
         found.problems.append(
             "Gaussian noise is charged as one mean shift, the certificate charges something else"
         )
         return
-    if not _is_stated(known, charged):
+    if not _is_stated(stated, charged):
         found.problems.append(
-            f"the stated mean_shift {known['mean_shift']} is not the charged one"
+            f"the stated mean_shift {stated['mean_shift']} is not the charged one"
         )
-    if "l2_sensitivity" not in known:
+    if "l2_sensitivity" not in stated:
         return
-    grid = _number(known, "grid")
-    coordinates = _coordinates(known)
-    rounding = _number(known, "rounding_l2")
+    grid = _number(stated, "grid")
+    coordinates = _coordinates(stated)
+    rounding = _number(stated, "rounding_l2")
     if rounding**2 < grid**2 * coordinates:
         found.problems.append(
             f"rounding_l2 must be at least grid times the root of the {coordinates} coordinates"
         )
     noise = _Noise.stated(
-        known, coordinates, (_number(known, "l2_sensitivity") + rounding) ** 2, grid
+        stated, coordinates, (_number(stated, "l2_sensitivity") + rounding) ** 2, grid
     )
     if not noise.symmetric(granted=True):
         found.problems.append("the parameter 'noise_covariance' must be symmetric")

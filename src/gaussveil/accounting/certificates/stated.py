@@ -142,12 +142,17 @@ def _in_words(value: object) -> str:
         parts = (f"{name} {_in_words(part)}" for name, part in value.items())
         return ", ".join(parts) or "none"
     if isinstance(value, list):
-        told = [
-            f"({_in_words(part)})" if isinstance(part, list) else _in_words(part)
-            for part in value
-        ]
-        between = "; " if any(isinstance(part, str) for part in value) else ", "
-        return between.join(told) or "none"
+        return _listed_in_words(value)
     if value is None:
         return "none"
     return str(value)
+
+
+def _listed_in_words(values: list[object]) -> str:
+    """Texts, which may have commas, are kept apart by semicolons, and lists inside a list stand in brackets."""
+    words = [
+        f"({_in_words(part)})" if isinstance(part, list) else _in_words(part)
+        for part in values
+    ]
+    between = "; " if any(isinstance(part, str) for part in values) else ", "
+    return between.join(words) or "none"

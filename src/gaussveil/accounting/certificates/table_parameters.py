@@ -149,7 +149,9 @@ class _Draw:
 
     def moved(self, touched: int, cells: int) -> Fraction:
         """The largest squared loss of a unit of one row in a group."""
-        slope = 1 / self.own + sum((1 / one for one in self.beside), Fraction(0))
+        slope = 1 / self.own + sum(
+            (1 / variance for variance in self.beside), Fraction(0)
+        )
         bend = self.shared / (self.own * (self.own + cells * self.shared))
         peak = touched
         if bend:
@@ -178,17 +180,21 @@ def _noise_problems(
             lost = rows**2 * draw.moved(touched, _count(known, CELLS))
         else:
             lost = rows**2 * draw.least(touched)
+        follows = whole or (draw.is_white and not draw.beside)
         if lost > loss * (1 + _LAST_PLACES):
             yield f"the noise of {draw.name} is too small for its squared loss and the bounds of a unit"
-        elif (whole or (draw.is_white and not draw.beside)) and lost < loss * (
-            1 - _LAST_PLACES
-        ):
+        elif follows and lost < loss * (1 - _LAST_PLACES):
             yield f"the noise of {draw.name} does not follow from its squared loss and the bounds of a unit"
     if whole:
-        stated = {draw.name for draw in draws}
-        for name in losses.keys() - stated:
-            if name.partition(" ")[0] in ("rows", "sum", *_LISTS.values()):
-                yield f"the noise of {name} is not stated"
+        yield from _unstated(losses, draws)
+
+
+def _unstated(losses: Mapping[str, Fraction], draws: list[_Draw]) -> Iterator[str]:
+    """Squared losses of numbers whose noise stands nowhere."""
+    of_noise = ("rows", "sum", *_LISTS.values())
+    for name in losses.keys() - {draw.name for draw in draws}:
+        if name.partition(" ")[0] in of_noise:
+            yield f"the noise of {name} is not stated"
 
 
 def _pinned(known: Mapping[str, object], draws: list[_Draw]) -> Iterator[str]:
@@ -203,8 +209,10 @@ def _pinned(known: Mapping[str, object], draws: list[_Draw]) -> Iterator[str]:
         yield ROWS
     for draw in draws:
         lost = draw.moved(touched, cells)
-        other = [draw.moved(one, cells) for one in (touched - 1, touched + 1) if one]
-        if all(abs(one - lost) > lost * 2 * _LAST_PLACES for one in other):
+        other = [
+            draw.moved(count, cells) for count in (touched - 1, touched + 1) if count
+        ]
+        if all(abs(moved - lost) > lost * 2 * _LAST_PLACES for moved in other):
             yield TOUCHED
         if not draw.is_white:
             yield CELLS

@@ -34,19 +34,22 @@ def unchecked(
         Names, those inside others after a point; "(from one side)" where only less noise than needed would show,
         "(not stated)" of what a certificate of this kind should say.
     """
-    known = record["parameters"]
-    found = list(WORDS)
-    found += _neighbours(record["adjacency"], known)
+    stated = record["parameters"]
+    unchecked = list(WORDS)
+    unchecked += _neighbours(record["adjacency"], stated)
     if record.get("ledger") is not None:
-        found.append("ledger")
+        unchecked.append("ledger")
     if record.get("values") is not None and not compared:
-        found.append("values")
+        unchecked.append("values")
     charge = record["dominating"]["charge"]
     if "mean_shift" not in checked and "epsilons" not in checked:
-        found.append("dominating.charge")
+        unchecked.append("dominating.charge")
     elif "draw_identities" in charge:
-        found.append("dominating.charge.draw_identities")
-    return (*found, *(f"parameters.{line}" for line in _parameters(record, checked)))
+        unchecked.append("dominating.charge.draw_identities")
+    return (
+        *unchecked,
+        *(f"parameters.{line}" for line in _parameters(record, checked)),
+    )
 
 
 def _neighbours(adjacency: Any, known: Mapping[str, object]) -> Iterator[str]:
@@ -58,18 +61,18 @@ def _neighbours(adjacency: Any, known: Mapping[str, object]) -> Iterator[str]:
 
 
 def _parameters(record: Mapping[str, Any], checked: Set[str]) -> Iterator[str]:
-    known = record["parameters"]
-    wanted: tuple[str, ...] = ()
+    stated = record["parameters"]
+    names: tuple[str, ...] = ()
     if record["release"]["mechanism"] == "table":
-        wanted = table_names(known)
-    elif known.keys() & {"l2_sensitivity", "noise_covariance", "rounding_l2"}:
-        wanted = (*ONE_SIDED, "mean_shift")
-    led = "l2_sensitivity" in known
-    for name in known:
+        names = table_names(stated)
+    elif stated.keys() & {"l2_sensitivity", "noise_covariance", "rounding_l2"}:
+        names = (*ONE_SIDED, "mean_shift")
+    led = "l2_sensitivity" in stated
+    for name in stated:
         if name in checked:
             continue
         if led and name in ONE_SIDED:
             yield f"{name} (from one side)"
         else:
             yield name
-    yield from (f"{name} (not stated)" for name in wanted if name not in known)
+    yield from (f"{name} (not stated)" for name in names if name not in stated)

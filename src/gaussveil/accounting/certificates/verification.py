@@ -228,9 +228,9 @@ def _check_numbers(
         ]
         return WITHOUT_DIGEST
     for name, readings in tables.items():
-        found = [certificate.values.differs(cells) for cells in readings]
-        if None not in found:
-            words = next(filter(None, found), "it holds no table")
+        differences = [certificate.values.differs(cells) for cells in readings]
+        if None not in differences:
+            words = next(filter(None, differences), "it holds no table")
             problems.append(
                 DIFFERENT.format(words if len(tables) == 1 else f"{name}: {words}")
             )

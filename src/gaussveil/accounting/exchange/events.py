@@ -74,9 +74,9 @@ def charges_from_event(
         ]
     if isinstance(event, library.ComposedDpEvent):
         return [
-            found
+            charge
             for inner in event.events
-            for found in charges_from_event(inner, relation=relation)
+            for charge in charges_from_event(inner, relation=relation)
         ]
     return [(Charge(_single(event, relation)), 1)]
 
@@ -202,7 +202,7 @@ def is_empty(event: Any) -> bool:
     still = isinstance(event, event_library().NoOpDpEvent) or not any(
         getattr(event, "sensitivities", (1.0,))
     )
-    still = still or all(one is not None and is_empty(one) for one in inner)
+    still = still or all(event is not None and is_empty(event) for event in inner)
     return (
         still
         or getattr(event, "num_buckets", 2) == 1

@@ -46,9 +46,9 @@ class ExactAccountant(dp_accounting.PrivacyAccountant):
             return self._compose_all(event.events, count, do_compose)
         if isinstance(event, dp_accounting.SelfComposedDpEvent):
             return self._compose_all([event.event], count * event.count, do_compose)
-        wanted = do_compose and count > 0
+        composes = do_compose and count > 0
         if isinstance(event, dp_accounting.NonPrivateDpEvent) or _is_bare(event):
-            self._open |= wanted
+            self._open |= composes
             return None
         try:
             charges = charges_from_event(event, relation=self._relation)
@@ -61,7 +61,7 @@ class ExactAccountant(dp_accounting.PrivacyAccountant):
             return self.CompositionErrorDetails(
                 invalid_event=event, error_message=str(error)
             )
-        if wanted:
+        if composes:
             for charge, uses in charges:
                 self._accountant.add(charge, uses * count)
         return None

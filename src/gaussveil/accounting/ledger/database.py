@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 from gaussveil.accounting.ledger import journal, migrations
-from gaussveil.accounting.ledger.witness import Lost, Witness
+from gaussveil.accounting.ledger.witness import LostLines, Witness
 from gaussveil.errors import (
     FormatError,
     LedgerCorruptError,
@@ -120,7 +120,7 @@ class Database:
             self.busy_seconds = busy_seconds
         self._held = threading.local()
 
-    def lost(self, connection: sqlite3.Connection) -> tuple[Lost, ...]:
+    def lost(self, connection: sqlite3.Connection) -> tuple[LostLines, ...]:
         """What was recorded and is not in the file any more, as far as its witness can tell."""
         return Witness(Path(os.path.realpath(self.path))).losses(connection)
 

@@ -36,7 +36,7 @@ def dominating_energy(source: PrivacyCurve) -> float:
         log_error = -exponent - math.log(2)
     else:
         loss = max(
-            float(largest_loss([(one, 1)])) for one in (source, source.reversed())
+            float(largest_loss([(side, 1)])) for side in (source, source.reversed())
         )
         if math.isinf(loss):
             return math.inf

@@ -73,9 +73,9 @@ class Budget:
             return self
         payable = self.sampler_share * self.delta / LEAST_SAMPLER_ERROR
         if payable <= 2:  # 1 + e^epsilon is more, whatever epsilon is
-            least = 2 * LEAST_SAMPLER_ERROR / self.sampler_share
+            least_delta = 2 * LEAST_SAMPLER_ERROR / self.sampler_share
             raise ParameterError(
-                f"delta must be above {least:.2g}, or no release could pay for the error of its noise's sampler. "
+                f"delta must be above {least_delta:.2g}, or no release could pay for the error of its noise's sampler. "
                 f"Got {self.delta:g}."
             )
         largest = math.log(payable - 1)
@@ -189,8 +189,8 @@ def pure_cost(charge: Charge) -> Balance:
     total = NOTHING.plus(Balance(np.zeros(1), np.zeros(1), charge.sampler_error))
     for part in charge.parts:
         ahead, back = (
-            np.full(1, float(largest_loss([(one, 1)])))
-            for one in (part.source, part.source.reversed())
+            np.full(1, float(largest_loss([(side, 1)])))
+            for side in (part.source, part.source.reversed())
         )
         total = total.plus(Balance(ahead, back, 0.0), part.count)
     return total
@@ -308,11 +308,11 @@ def best_order(budget: Budget, charge: Charge, *, symmetric: bool) -> float:
     high = grid[min(best + 1, len(grid) - 1)]
     # Beside the best order there may be some that serve nothing, and infinities differ by NaN.
     worst = 1e6 * max(usages[best], 1.0)
-    found = lowest(
+    order = lowest(
         lambda value: min(used(value), worst), float(low), float(high), xtol=1e-3
     )
-    if min(used(found), worst) < usages[best]:
-        chosen = found
+    if min(used(order), worst) < usages[best]:
+        chosen = order
     else:
         chosen = float(grid[best])
     short = float(f"{math.exp(chosen):.4g}")

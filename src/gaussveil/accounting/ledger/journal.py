@@ -56,7 +56,7 @@ def now() -> str:
 
 
 @dataclass(frozen=True)
-class Head:
+class LogHead:
     """Where the log stands: how it begins, and the number, link and time of its last line."""
 
     begins: str
@@ -65,13 +65,13 @@ class Head:
     at: str
 
 
-def head(connection: sqlite3.Connection) -> Head | None:
+def head(connection: sqlite3.Connection) -> LogHead | None:
     """Where the log stands; None before its first line."""
     last = connection.execute(
         "SELECT seq, chain, at FROM events ORDER BY seq DESC LIMIT 1"
     ).fetchone()
     if last is not None:
-        return Head(_begins(connection), *last)
+        return LogHead(_begins(connection), *last)
     return None
 
 
@@ -140,15 +140,15 @@ def account_state(connection: sqlite3.Connection, name: str) -> str:
 
 def check_account(connection: sqlite3.Connection, name: str) -> None:
     """Raise unless the account is as its last line left it, and that line follows from the one before."""
-    found = connection.execute(
+    last_line = connection.execute(
         f"SELECT seq, chain, {LINE} FROM events WHERE account = ? ORDER BY seq DESC LIMIT 1",
         (name,),
     ).fetchone()
-    if found is None:
+    if last_line is None:
         raise LedgerCorruptError(
             f"the account {shown(name)} has no line in the log; restore a backup"
         )
-    number, link, *line = found
+    number, link, *line = last_line
     before = connection.execute(
         "SELECT chain FROM events WHERE seq < ? ORDER BY seq DESC LIMIT 1", (number,)
     ).fetchone()
@@ -208,12 +208,12 @@ def people_of(connection: sqlite3.Connection, name: str) -> str:
 
 def accounts_of_people(connection: sqlite3.Connection) -> dict[str, list[str]]:
     """Populations, and the names of their accounts in the order of opening."""
-    found: dict[str, list[str]] = {}
+    accounts: dict[str, list[str]] = {}
     names = connection.execute("SELECT name FROM accounts ORDER BY id").fetchall()
     for (name,) in names:
         if people := people_of(connection, name):
-            found.setdefault(people, []).append(name)
-    return found
+            accounts.setdefault(people, []).append(name)
+    return accounts
 
 
 def accounts(connection: sqlite3.Connection) -> dict[str, dict[str, object]]:
@@ -278,11 +278,11 @@ class Replay:
         if event == "opened":
             self.accounts[account] = json.loads(detail)
         elif event == "debited":
-            said = json.loads(detail)
-            settled = said.pop("terms", None)
+            stated = json.loads(detail)
+            settled = stated.pop("terms", None)
             if isinstance(settled, dict) and account in self.accounts:
                 self.accounts[account].update(settled)
-            self.entries[entry] = {"account": account, **said}
+            self.entries[entry] = {"account": account, **stated}
             self._live[account] = self._live.get(account, 0) + 1
         elif event == "void":
             self._live[account] = self._live.get(account, 0) - 1
@@ -291,10 +291,10 @@ class Replay:
 
     def contradiction(self, connection: sqlite3.Connection) -> str | None:
         """Which part of the file says something else than the log; None if none does."""
-        found = entries(connection)
+        kept = entries(connection)
         states = dict(connection.execute("SELECT id, state FROM entries").fetchall())
         if states != self.states or any(
-            not _fits(found[entry], said) for entry, said in self.entries.items()
+            not _fits(kept[entry], logged) for entry, logged in self.entries.items()
         ):
             return "entries"
         terms = accounts(connection)

@@ -145,11 +145,11 @@ class Ledger(Debiting, Readable):
         row = (name, dataset, relation, *limits, rule, filter, None, order, None, now())
         with self._database.writing() as connection:
             new_name(name, records.account_names(connection))
-            known = journal.accounts_of_people(connection)
+            accounts = journal.accounts_of_people(connection)
             if people:
                 people = new_name(people, (), "people")
                 new_name(
-                    people, (other for other in known if other != people), "people"
+                    people, (other for other in accounts if other != people), "people"
                 )
             records.insert_account(connection, row, folded)
             record_event(
@@ -158,8 +158,8 @@ class Ledger(Debiting, Readable):
             if people:
                 record_event(connection, name, "", journal.PEOPLE, people)
         LOGGER.info("account %s opened", name)
-        if people in known:
-            others = ", ".join(map(listed, known[people]))
+        if people in accounts:
+            others = ", ".join(map(listed, accounts[people]))
             LOGGER.warning(
                 "%s have an account already (%s): the budgets of all their accounts add",
                 people,

@@ -13,10 +13,10 @@ from gaussveil.accounting.ledger.rules import Rules, Slot
 from gaussveil.accounting.ledger.statements import Entry, Event, Statement
 from gaussveil.accounting.names import listed
 from gaussveil.errors import LedgerError
-from gaussveil.shown import Told
+from gaussveil.shown import Described
 
 
-class Readable(Told):
+class Readable(Described):
     """The half of a ledger that changes nothing."""
 
     _database: Database
@@ -213,5 +213,7 @@ class Readable(Told):
 
 def _relation(accounts: Sequence[Rules]) -> str:
     """Kind of neighbours of the first account that has any; one that has none yet has spent nothing."""
-    kinds = (one.adjacency.kind for one in accounts if one.adjacency is not None)
+    kinds = (
+        account.adjacency.kind for account in accounts if account.adjacency is not None
+    )
     return next(kinds, "")

@@ -132,8 +132,8 @@ def _stored_name(connection: sqlite3.Connection, name: str) -> str:
     if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
         return name
     names = account_names(connection)
-    wanted = one_spelling(name)
-    same = [other for other in names if one_spelling(other) == wanted]
+    spelling = one_spelling(name)
+    same = [other for other in names if one_spelling(other) == spelling]
     if len(same) == 1:
         return same[0]
     raise AccountNotFoundError(
@@ -286,7 +286,7 @@ def weakest_guarantee(connection: sqlite3.Connection, number: int) -> str:
         "SELECT DISTINCT guarantee FROM entries WHERE account = ? AND state <> 'void'",
         (number,),
     )
-    found = {kind for (kind,) in rows}
+    kinds = {kind for (kind,) in rows}
     return next(
-        (kind for kind in ("none", "model-based") if kind in found), "worst case"
+        (kind for kind in ("none", "model-based") if kind in kinds), "worst case"
     )

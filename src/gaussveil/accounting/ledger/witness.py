@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from gaussveil.accounting.ledger import journal
-from gaussveil.accounting.ledger.journal import Head
+from gaussveil.accounting.ledger.journal import LogHead
 from gaussveil.errors import LedgerUnavailableError
 
 LOGGER = logging.getLogger("gaussveil")
@@ -30,7 +30,7 @@ MOST_LOST = 20  # gaps that are remembered
 
 
 @dataclass(frozen=True)
-class Lost:
+class LostLines:
     """Lines that were written and are not in the ledger any more: those after one, up to another; when these were."""
 
     after_line: int
@@ -58,7 +58,7 @@ class Note:
     line: int = 0
     link: str = ""
     at: str = ""
-    lost: tuple[Lost, ...] = field(default=())
+    lost: tuple[LostLines, ...] = field(default=())
 
     def with_losses(self, connection: sqlite3.Connection) -> Note:
         """The note, and what of it the ledger no longer holds; a note of another ledger says nothing of this one."""
@@ -71,7 +71,7 @@ class Note:
         after, last_line = (
             (head.at, self.line) if head.line < self.line else ("", self.line)
         )
-        gap = Lost(head.line if after else 0, after, last_line, self.at)
+        gap = LostLines(head.line if after else 0, after, last_line, self.at)
         return Note(
             self.begins, head.line, head.link, head.at, (*self.lost, gap)[-MOST_LOST:]
         )
@@ -86,7 +86,7 @@ class Witness:
         self._handle = -1
         self._note = Note()
 
-    def losses(self, connection: sqlite3.Connection) -> tuple[Lost, ...]:
+    def losses(self, connection: sqlite3.Connection) -> tuple[LostLines, ...]:
         """What the ledger lacks, as far as the witness can tell; nothing where there is none."""
         try:
             body = self.path.read_bytes()
@@ -114,7 +114,7 @@ class Witness:
         for gap in self._note.lost[len(before.lost) :]:
             LOGGER.warning("the ledger %s: %s", self.ledger.name, gap.describe())
 
-    def note(self, head: Head | None) -> None:
+    def note(self, head: LogHead | None) -> None:
         """Write down how far the log has come; a full disk leaves the former note, which is true as well."""
         if head is None:
             return
@@ -176,7 +176,9 @@ class Witness:
 def _read(body: bytes) -> Note:
     """The note of a file; none where it is empty or damaged."""
     try:
-        said = json.loads(body)
-        return Note(**{**said, "lost": tuple(Lost(**gap) for gap in said["lost"])})
+        stated = json.loads(body)
+        return Note(
+            **{**stated, "lost": tuple(LostLines(**gap) for gap in stated["lost"])}
+        )
     except (ValueError, TypeError, KeyError):
         return Note()

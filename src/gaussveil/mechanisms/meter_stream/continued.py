@@ -16,13 +16,13 @@ from gaussveil.mechanisms.meter_stream import continuation
 from gaussveil.mechanisms.release_path import Mechanism
 from gaussveil.mechanisms.source_rows import form_assumption
 from gaussveil.noise import Generator, default_generator
-from gaussveil.shown import Told
+from gaussveil.shown import Described
 from gaussveil.typing import Floats
 
 WARNING = "contains private state: whoever reads it can take the noise off the stream"
 
 
-class Continued(Told, Mechanism):
+class Continued(Described, Mechanism):
     """Base of streams and running totals: whether they are open, where their noise is from, how they are kept."""
 
     kept_as: ClassVar[str]

@@ -17,7 +17,7 @@ import numpy as np
 from gaussveil.mechanisms.meter_stream.design import StreamDesign
 from gaussveil.mechanisms.meter_stream.register_design import RegisterDesign
 from gaussveil.mechanisms.meter_stream.register_tree import bridge
-from gaussveil.noise import DiscreteGaussian, Generator
+from gaussveil.noise import DiscreteGaussianNoise, Generator
 from gaussveil.noise.gaussian import LATTICE_VARIANCE
 from gaussveil.typing import Integers
 
@@ -32,9 +32,9 @@ class Energy:
     kwh: float
 
 
-def register_noise(register: RegisterDesign, grid: float) -> DiscreteGaussian:
+def register_noise(register: RegisterDesign, grid: float) -> DiscreteGaussianNoise:
     """Lattice noise of a register whose sum is in units of the grid."""
-    return DiscreteGaussian(
+    return DiscreteGaussianNoise(
         (Fraction(register.noise_sd) / Fraction(grid)) ** 2 + LATTICE_VARIANCE
     )
 

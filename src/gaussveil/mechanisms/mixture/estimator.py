@@ -49,10 +49,7 @@ from gaussveil.spectrum import GaussianPair
 from gaussveil.statistics.unit import unit_of
 from gaussveil.typing import Floats
 
-_LABELS = "labels alone are protected by PrivateLabelMixture"
 
-
-@checks.former(adjacency=_LABELS, method=_LABELS)
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateGaussianMixture(MixtureEstimator):
     """A density and a classifier whose parameters may be published.

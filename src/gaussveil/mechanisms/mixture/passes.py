@@ -16,7 +16,7 @@ from gaussveil.mechanisms.mixture.budget import RefinementScales
 from gaussveil.mechanisms.noisy_sums import NoisySums, noise_design
 from gaussveil.noise import Generator
 from gaussveil.postprocessing.class_guess import RefinedSums
-from gaussveil.statistics import Affine, ExactSum, Histogram, Moments, Nearest, Source
+from gaussveil.statistics import Affine, BinCounts, ExactSum, Moments, Nearest, Source
 from gaussveil.statistics.block import Grouping
 from gaussveil.statistics.fixed_point import PRODUCT_BITS
 from gaussveil.typing import Floats
@@ -74,7 +74,7 @@ class PrivatePasses(NoisySums):
     def distances(self, centres: Floats, edges: Floats, scale: float) -> Floats:
         """Histogram of |x - centre of its class|."""
         self._spend(1 / scale**2)
-        statistic = Histogram(
+        statistic = BinCounts(
             edges=tuple(edges.tolist()), distance=True, affine=Affine(centres)
         )
         return self._noisy(

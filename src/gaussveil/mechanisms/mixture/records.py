@@ -100,16 +100,22 @@ def read_records(
     require_columns(source.schema, [*features, *aside])
     require_numbers(source.schema, features)
     public, declared = _public_classes(classes, beside, label)
-    # else rows were chosen already, by all columns
-    if source.view.unit is None and source.view.rate is None:
-        source = source.select([*features, *_others(aside, features)])
-    if bound is not None:
-        source = source.bounded(bound.column, bound.rows)
-    records = ClassedRecords(source, features, label, public, declared)
+    chosen = _chosen_rows(source, [*features, *_others(aside, features)], bound)
+    records = ClassedRecords(chosen, features, label, public, declared)
     if records.group is not None:
         # refuses labels of another type
-        records.group.value_set(source.schema.field(records.group.column).type)
+        records.group.value_set(chosen.schema.field(records.group.column).type)
     return records
+
+
+def _chosen_rows(source: Source, columns: Sequence[str], bound: Unit | None) -> Source:
+    """The columns that are read, and of each unit as many rows as it may have."""
+    # else rows were chosen already, by all columns
+    if source.view.unit is None and source.view.rate is None:
+        source = source.select(columns)
+    if bound is not None:
+        return source.bounded(bound.column, bound.rows)
+    return source
 
 
 def _others(names: Sequence[str], left_out: Sequence[str]) -> list[str]:

@@ -21,7 +21,7 @@ from gaussveil.mechanisms.noisy_sums import (
     NoisySums,
     noise_design,
 )
-from gaussveil.mechanisms.regression.rows import ColumnHistograms, Table
+from gaussveil.mechanisms.regression.rows import ColumnHistograms, GivenTable
 from gaussveil.mechanisms.release_path import Mechanism, Plan
 from gaussveil.noise import Generator
 from gaussveil.spectrum import GaussianPair
@@ -43,7 +43,7 @@ HARDLY = 0.01  # of all rows: what may lie beyond the bounds that are found
 class Draws(NoisySums):
     """The passes over one table, under one charge."""
 
-    table: Table
+    table: GivenTable
     mean_shift: float
     generator: Generator | None
 
@@ -162,7 +162,7 @@ class BoundedMechanism(Mechanism):
 
     def _publish_sums(
         self,
-        table: Table,
+        table: GivenTable,
         draw: Callable[[Draws, Floats, float], Value],
         *,
         released: str,

@@ -32,7 +32,7 @@ from gaussveil.mechanisms.regression.moments import (
     block_scales,
     noise_edge,
 )
-from gaussveil.mechanisms.regression.rows import Table
+from gaussveil.mechanisms.regression.rows import GivenTable
 from gaussveil.mechanisms.regression.unit_sums import Left, block_energies
 from gaussveil.typing import Floats
 
@@ -94,7 +94,7 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
         Raises:
             BudgetExceededError: the account cannot pay.
         """
-        return self._estimate(self._released(Table.of(self, X)).value)
+        return self._estimate(self._released(GivenTable.of(self, X)).value)
 
     def _estimate(self, moments: NoisyMoments) -> Self:
         """What follows from released moments: covariance, its intervals, whether rows look normal.

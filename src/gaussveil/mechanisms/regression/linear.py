@@ -27,7 +27,7 @@ from gaussveil.mechanisms.regression.moments import (
     block_entries,
     block_scales,
 )
-from gaussveil.mechanisms.regression.rows import Table
+from gaussveil.mechanisms.regression.rows import GivenTable
 from gaussveil.mechanisms.regression.solved import TARGET_VARIANCE, Solved, conditioned
 from gaussveil.mechanisms.regression.unit_sums import (
     Left,
@@ -222,7 +222,7 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
         Raises:
             BudgetExceededError: the account cannot pay.
         """
-        table = Table.of(self, X, y, supervised=True)
+        table = GivenTable.of(self, X, y, supervised=True)
         self.moments_ = self._released(table, self.target_bounds).value
         self.fits_ = tuple(
             regress(self.moments_, place) for place in range(len(table.targets))

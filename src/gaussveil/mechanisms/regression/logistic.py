@@ -25,7 +25,7 @@ from gaussveil.mechanisms.noisy_sums import noise_design
 from gaussveil.mechanisms.records import new_rows, no_values_quoted
 from gaussveil.mechanisms.regression.bounded import BoundedMechanism, Draws
 from gaussveil.mechanisms.regression.moments import LOOK_SHARE, Look
-from gaussveil.mechanisms.regression.rows import Table
+from gaussveil.mechanisms.regression.rows import GivenTable
 from gaussveil.statistics import Block, ExactSum, FixedPoint, Labels, Source, Statistic
 from gaussveil.statistics.fixed_point import column_norms, scaled, sum_columns
 from gaussveil.statistics.statistic import State
@@ -138,7 +138,7 @@ class PrivateLogisticRegression(BoundedMechanism, TwoClasses, BaseEstimator):
                     "classes must name the two public labels of a Source. Got None."
                 )
             classes = public_classes(self.classes, None)
-            table = Table.of(self, X, supervised=True, labelled=True)
+            table = GivenTable.of(self, X, supervised=True, labelled=True)
             group = Labels(self.target, classes.tolist())
         else:
             if y is None:
@@ -148,7 +148,9 @@ class PrivateLogisticRegression(BoundedMechanism, TwoClasses, BaseEstimator):
             with no_values_quoted("y"):
                 labels = column_or_1d(uncoerced(y), warn=True)
                 classes = public_classes(self.classes, labels)
-            table = Table.of(self, X, class_signs(labels, classes), supervised=True)
+            table = GivenTable.of(
+                self, X, class_signs(labels, classes), supervised=True
+            )
             group = Labels("y0", [-1.0, 1.0])
         group.value_set(
             table.source.schema.field(group.column).type

@@ -21,7 +21,7 @@ from gaussveil.accounting import Release
 from gaussveil.mechanisms.noisy_sums import noise_design
 from gaussveil.mechanisms.regression.bounded import BoundedMechanism, Draws
 from gaussveil.mechanisms.regression.lengths import SHELLS, Lengths
-from gaussveil.mechanisms.regression.rows import Table, WeightedRows
+from gaussveil.mechanisms.regression.rows import GivenTable, WeightedRows
 from gaussveil.mechanisms.regression.unit_sums import (
     FRACTIONS,
     WIDEST,
@@ -217,7 +217,7 @@ class MomentsMechanism(BoundedMechanism):
         return self.reach * math.sqrt(look.square)
 
     def _released(
-        self, table: Table, target_bounds: Any = "auto"
+        self, table: GivenTable, target_bounds: Any = "auto"
     ) -> Release[NoisyMoments]:
         """Debit, draw, certify."""
         size, targets = len(table.features), len(table.targets)

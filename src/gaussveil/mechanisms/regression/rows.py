@@ -44,7 +44,7 @@ from gaussveil.typing import Floats
 
 
 @dataclass(frozen=True)
-class Table:
+class GivenTable:
     """A Source, which of its columns are features and targets, and what they and the unit are called."""
 
     source: Source
@@ -68,7 +68,7 @@ class Table:
         *,
         supervised: bool = False,
         labelled: bool = False,
-    ) -> Table:
+    ) -> GivenTable:
         """What `fit` was given. Of a `Source` the estimator's `target` names the target column or columns.
 
         Where it is `labelled` the target of a Source may hold anything.
@@ -110,7 +110,7 @@ class Table:
     @classmethod
     def _of_source(
         cls, estimator: Any, source: Source, supervised: bool, labelled: bool
-    ) -> Table:
+    ) -> GivenTable:
         source = as_source(
             source, unit=estimator.unit, rows_per_unit=estimator.rows_per_unit
         )

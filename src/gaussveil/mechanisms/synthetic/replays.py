@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from gaussveil.noise import SeededGenerator
 from gaussveil.postprocessing.synthetic.model import SyntheticModel
-from gaussveil.postprocessing.synthetic.summary import Told, statements
+from gaussveil.postprocessing.synthetic.summary import StatedNumber, statements
 
 Remade = Callable[[pa.Table, SeededGenerator], SyntheticModel]
 
 
 def replayed_errors(
     model: SyntheticModel, remade: Remade, replays: int, size: int, seed: int
-) -> list[dict[Told, float]]:
+) -> list[dict[StatedNumber, float]]:
     """Errors of all statements in so many replays: of `size` drawn rows about the table that they describe."""
     errors = []
     for place in range(replays):

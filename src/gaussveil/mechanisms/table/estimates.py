@@ -103,7 +103,7 @@ class Estimates:
             found.append((bins.sum(axis=1), Variances(bins.shape[1] * own)))
         return reduce(weighed, found)
 
-    @property
+    @cached_property
     def _counts(self) -> Noisy:
         return Noisy.of(*self._rows, self.total, self.noise.z)
 

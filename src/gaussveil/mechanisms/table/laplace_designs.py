@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -37,7 +38,7 @@ class Design:
         shift = math.ceil(Fraction(moved) / Fraction(grid)) + rounded
         return cls(grid, shift, float(np.nextafter(shift / epsilon, math.inf)))
 
-    @property
+    @cached_property
     def variance(self) -> float:
         """Of what is drawn, in squared rows."""
         numerator, denominator = rational_scale(self.scale)

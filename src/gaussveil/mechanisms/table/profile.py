@@ -38,7 +38,7 @@ UNKNOWN = {
 
 
 @dataclass(frozen=True)
-class Part:
+class ProfilePart:
     """Noisy sums of one part, the deviation of each number, and what clipping lost of it."""
 
     sums: Floats
@@ -102,7 +102,7 @@ class ProfileDraws:
         )
         smooth = self._sums("smooth", centre)
         residual = smooth.sums @ layout.basis
-        rest = Part(np.zeros(layout.groups.shape), 0.0, [Lost(0.0, 0.0)])
+        rest = ProfilePart(np.zeros(layout.groups.shape), 0.0, [Lost(0.0, 0.0)])
         if "rest" in self.noise.shares:
             rest = self._sums("rest", centre)
             residual = (
@@ -131,14 +131,14 @@ class ProfileDraws:
         further = ELSEWHERE * visits + (visits - fewest) / 2
         return (visits + fewest) / 2, math.hypot(spread, further)
 
-    def _sums(self, name: str, centre: Floats | None) -> Part:
+    def _sums(self, name: str, centre: Floats | None) -> ProfilePart:
         """One part's noisy sums over units."""
         radius, lost = self._radius(name, centre)
         length = self.noise.ball(name, radius)
         curves = replace(self._curves(name, centre), radius=radius, length=length)
         exact = self._read(curves, curves.fixed.unit)
         noisy = self.noise.drawn_sums(self.draws, name, exact, radius)
-        return Part(
+        return ProfilePart(
             noisy.reshape(curves.size), radius * self.noise.deviation(name), lost
         )
 

@@ -72,23 +72,9 @@ class Request:
                 by,
             )
         keys = {str(name): _key(str(name), given, other) for name, given in by.items()}
-        if isinstance(answers, TableAnswer):
-            asked = [answers]
-        else:
-            asked = list(answers)
-        if not asked or not all(isinstance(one, TableAnswer) for one in asked):
-            raise ParameterError(
-                "answers must be a list of answers such as [Count(), Mean('kw', between=(0, 10))]."
-            )
+        asked = _answers_of(answers)
         if unit_norm is not None or bounds is not None:
-            asked = [
-                replace(one, unit_norm=unit_norm, bounds=bounds)
-                if isinstance(one, Mean | Sum) and not one.is_profile
-                else replace(one, bounds=bounds)
-                if isinstance(one, Variance | Quantile) and one.between is None
-                else one
-                for one in asked
-            ]
+            asked = [_with_bounds(answer, unit_norm, bounds) for answer in asked]
         request = cls(
             unit,
             keys,
@@ -101,8 +87,21 @@ class Request:
         return request
 
     def _check(self) -> None:
-        names = [*self.keys, *(one.name for one in self.answers)]
-        if twice := [name for name in names if names.count(name) > 1]:
+        """Refuse what no table could answer."""
+        self._check_names()
+        self._check_counts()
+        for answer, _ in self.searches:
+            first_limits(answer)  # refuses a quantile without a range
+        if self.discovered and self.profiles:
+            raise ParameterError(
+                "unit_norm and bounds='auto' need public keys: list the values of every key."
+            )
+        self._check_size()
+
+    def _check_names(self) -> None:
+        names = [*self.keys, *(answer.name for answer in self.answers)]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
             raise ParameterError(
                 f"answers and keys must have names of their own. {twice[0]!r} occurs twice."
             )
@@ -111,43 +110,41 @@ class Request:
                 f"the unit {self.unit!r} says whose row it is: its cells are names, no values to answer from. A sheet "
                 "with a column for each home or hour must be made one with a row for each reading first."
             )
-        if self.rows == 1 and any(
-            isinstance(one, Count) and one.rows for one in self.answers
-        ):
+
+    def _check_counts(self) -> None:
+        """Whether units or rows are counted follows from how many rows a unit may have."""
+        counted = [answer.rows for answer in self.answers if isinstance(answer, Count)]
+        if self.rows == 1 and True in counted:
             raise ParameterError(
                 "rows_per_group must be above 1 for Count(rows=True): how many rows of one unit count at most in a "
                 "group. With 1 every unit counts once, and Count() is the number of units."
             )
-        if self.rows > 1 and any(
-            isinstance(one, Count) and one.rows is False for one in self.answers
-        ):
+        if self.rows > 1 and False in counted:
             raise ParameterError(
                 f"rows_per_group must be 1 for Count(rows=False), the number of units. Got {self.rows}: Count() then "
                 "counts rows."
             )
-        for one, _ in self.searches:
-            first_limits(one)  # refuses a quantile without a range
-        if self.discovered and self.profiles:
-            raise ParameterError(
-                "unit_norm and bounds='auto' need public keys: list the values of every key."
-            )
+
+    def _check_size(self) -> None:
+        """Refuse more groups or draws than a release may have."""
         if self._listed_cells > MOST_GROUPS:
             raise ParameterError(
                 f"the keys must make at most {MOST_GROUPS} groups together. Got {self._listed_cells}."
             )
-        passes = (
-            len(self.features)
-            + len(self.lone_sums)
-            + len(self.histograms)
-            + len(self.cumulatives)
-            + 2
+        in_one_draw = (
+            self.features,
+            self.lone_sums,
+            self.histograms,
+            self.cumulatives,
+            self.learnt_ranges,
         )
-        passes += len(self.learnt_ranges)
-        if (
-            draws := passes
+        draws = (
+            2
+            + sum(map(len, in_one_draw))
             + 9 * len(self.profiles)
             + len(ROUND_SHARES) * len(self.searches)
-        ) > MOST_DRAWS:
+        )
+        if draws > MOST_DRAWS:
             raise ParameterError(
                 f"answers must need at most {MOST_DRAWS} draws together. Got {draws}: ask for fewer."
             )
@@ -344,6 +341,27 @@ class Request:
 
 def _distinct(items: Sequence[Item]) -> tuple[Item, ...]:
     return tuple(dict.fromkeys(items))
+
+
+def _answers_of(answers: Any) -> list[TableAnswer]:
+    """The answers, one or a list of them."""
+    if isinstance(answers, TableAnswer):
+        return [answers]
+    asked = list(answers)
+    if not asked or not all(isinstance(answer, TableAnswer) for answer in asked):
+        raise ParameterError(
+            "answers must be a list of answers such as [Count(), Mean('kw', between=(0, 10))]."
+        )
+    return asked
+
+
+def _with_bounds(answer: TableAnswer, unit_norm: Any, bounds: Any) -> TableAnswer:
+    """An answer that states none of its own, with the request's bounds."""
+    if isinstance(answer, Mean | Sum) and not answer.is_profile:
+        return replace(answer, unit_norm=unit_norm, bounds=bounds)
+    if isinstance(answer, Variance | Quantile) and answer.between is None:
+        return replace(answer, bounds=bounds)
+    return answer
 
 
 def _merged(asked: Sequence[TableAnswer]) -> list[TableAnswer]:

@@ -25,7 +25,7 @@ WIDEST_SPREAD = 0.25  # half-width from which a mean or a quantile is not truste
 
 
 @dataclass(frozen=True, order=True)
-class Told:
+class StatedNumber:
     """One statement about a table: of a column, or of two."""
 
     column: str
@@ -33,14 +33,14 @@ class Told:
     other: str = ""
 
 
-def statements(table: pa.Table, columns: Sequence[Column]) -> dict[Told, float]:
+def statements(table: pa.Table, columns: Sequence[Column]) -> dict[StatedNumber, float]:
     """Means, quantiles and correlations of numbers, shares of the values of categories, shares of missing cells."""
-    made: dict[Told, float] = {}
+    made: dict[StatedNumber, float] = {}
     numbers: dict[str, Floats] = {}
     for column in columns:
         cells = table.column(column.name)
         missing = cells.null_count / max(len(cells), 1)
-        made[Told(column.name, "missing")] = missing
+        made[StatedNumber(column.name, "missing")] = missing
         whole = cells.combine_chunks()
         if column.is_category:
             made |= _shares(column, whole)
@@ -50,28 +50,28 @@ def statements(table: pa.Table, columns: Sequence[Column]) -> dict[Told, float]:
     return made | _correlations(numbers)
 
 
-def _shares(column: Column, cells: pa.Array) -> dict[Told, float]:
+def _shares(column: Column, cells: pa.Array) -> dict[StatedNumber, float]:
     values = cells.to_pylist()
     known = max(sum(value is not None for value in values), 1)
     return {
-        Told(column.name, f"share of {one}"): values.count(one) / known
+        StatedNumber(column.name, f"share of {one}"): values.count(one) / known
         for one in column.values or ()
     }
 
 
-def _numbers(name: str, numbers: Floats) -> dict[Told, float]:
+def _numbers(name: str, numbers: Floats) -> dict[StatedNumber, float]:
     known = numbers[~np.isnan(numbers)]
     if not len(known):
         return {}
-    found = {Told(name, "mean"): float(known.mean())}
+    found = {StatedNumber(name, "mean"): float(known.mean())}
     quantiles = np.quantile(known, LEVELS)
     return found | {
-        Told(name, f"quantile {level:g}"): float(one)
+        StatedNumber(name, f"quantile {level:g}"): float(one)
         for level, one in zip(LEVELS, quantiles)
     }
 
 
-def _correlations(numbers: Mapping[str, Floats]) -> dict[Told, float]:
+def _correlations(numbers: Mapping[str, Floats]) -> dict[StatedNumber, float]:
     names = list(numbers)
     made = {}
     for place, first in enumerate(names):
@@ -83,7 +83,7 @@ def _correlations(numbers: Mapping[str, Floats]) -> dict[Told, float]:
                 told = float(np.corrcoef(*pair)[0, 1])
             else:
                 told = 0.0
-            made[Told(first, "correlation", second)] = told
+            made[StatedNumber(first, "correlation", second)] = told
     return made
 
 
@@ -95,13 +95,13 @@ def tail_rooms(
     columns: Sequence[Column],
     tails: Mapping[str, tuple[float, float]],
     series: Sequence[Sequence[str]] = (),
-) -> dict[Told, Room]:
+) -> dict[StatedNumber, Room]:
     """How far statements rest on where numbers lie in a column's outermost cells, of which only the count is released.
 
     They may lie as near as the inner end, or as much farther than the tail that is drawn. Correlations of neighbours of
     a series rest on values, too.
     """
-    made: dict[Told, Room] = {}
+    made: dict[StatedNumber, Room] = {}
     numbers: dict[str, Floats] = {}
     inner: dict[str, Floats] = {}
     for column in columns:
@@ -116,10 +116,10 @@ def tail_rooms(
             continue
         moved = numbers[column.name][known] - inner[column.name][known]
         mean = float(np.abs(moved).mean())
-        made[Told(column.name, "mean")] = mean, mean
+        made[StatedNumber(column.name, "mean")] = mean, mean
         for level, one in zip(LEVELS, np.quantile(numbers[column.name][known], LEVELS)):
             far = abs(float(one - np.clip(one, *tails[column.name])))
-            made[Told(column.name, f"quantile {level:g}")] = far, far
+            made[StatedNumber(column.name, f"quantile {level:g}")] = far, far
     for names in series:
         for pair in pairwise(name for name in names if name in numbers):
             drawn, near = (
@@ -133,13 +133,13 @@ def tail_rooms(
 
 
 def banded(
-    said: Mapping[Told, float],
-    errors: Sequence[Mapping[Told, float]],
+    said: Mapping[StatedNumber, float],
+    errors: Sequence[Mapping[StatedNumber, float]],
     least_share: float,
     columns: Sequence[Column],
     rooms: Mapping[tuple[str, str], Room] | None = None,
     unknown: Collection[str] = (),
-    tails: Mapping[Told, Room] | None = None,
+    tails: Mapping[StatedNumber, Room] | None = None,
 ) -> pa.Table:
     """Statements with their intervals, from the errors of the same statements in replays of the release.
 
@@ -181,7 +181,7 @@ def banded(
 
 
 def _reach(
-    told: Told, errors: Sequence[float], least_share: float, model_error: float
+    told: StatedNumber, errors: Sequence[float], least_share: float, model_error: float
 ) -> float:
     """Half-width of an interval: errors of replays by Student's law; they are centred on zero, so bias counts too."""
     if not errors:
@@ -194,7 +194,11 @@ def _reach(
 
 
 def _within(
-    told: Told, value: float, reach: float, room: tuple[float, float], whole: bool
+    told: StatedNumber,
+    value: float,
+    reach: float,
+    room: tuple[float, float],
+    whole: bool,
 ) -> tuple[float, float]:
     """The interval; shares lie between 0 and 1, correlations between -1 and 1."""
     if whole and told.statistic.startswith("quantile") and math.isfinite(reach):
@@ -210,12 +214,14 @@ def _within(
     return max(value - reach - room[0], low), min(value + reach + room[1], high)
 
 
-def _trusted(told: Told, reach: float, said: Mapping[Told, float]) -> bool:
+def _trusted(
+    told: StatedNumber, reach: float, said: Mapping[StatedNumber, float]
+) -> bool:
     """Whether the interval says anything: a quarter of a column's spread at most, .15 of a share or correlation."""
     if told.statistic != "mean" and not told.statistic.startswith("quantile"):
         return reach <= WIDEST
     spread = (
-        said[Told(told.column, "quantile 0.95")]
-        - said[Told(told.column, "quantile 0.05")]
+        said[StatedNumber(told.column, "quantile 0.95")]
+        - said[StatedNumber(told.column, "quantile 0.05")]
     )
     return reach <= WIDEST_SPREAD * spread
