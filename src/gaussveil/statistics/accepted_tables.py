@@ -89,8 +89,10 @@ def _of_array(data: Any) -> NDArray[Any]:
 def _stored(table: pa.Table) -> pa.Table:
     """The table in types that Arrow can filter and compare: categories and extensions as what they stand for."""
     columns = [
-        pa.chunked_array([_bare(chunk) for chunk in one.chunks], _bare_type(one.type))
-        for one in table.columns
+        pa.chunked_array(
+            [_bare(chunk) for chunk in column.chunks], _bare_type(column.type)
+        )
+        for column in table.columns
     ]
     return pa.table(columns, names=table.schema.names)
 

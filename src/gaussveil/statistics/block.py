@@ -117,9 +117,9 @@ class Labels:
         """Place of every label among the public ones, -1 where it is none of them."""
         labels = plain(labels)
         public = self.value_set(labels.type)
-        found = pc.index_in(labels, value_set=public, skip_nulls=True)
+        places = pc.index_in(labels, value_set=public, skip_nulls=True)
         return np.asarray(
-            found.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64
+            places.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64
         )
 
 
@@ -329,10 +329,10 @@ def floats(column: pa.Array) -> pa.Array:
 def words(column: pa.Array) -> NDArray[np.int64]:
     """Low and high word of the digits of decimals, as integers of 16 bytes; those of missing ones 0."""
     whole = column.cast(pa.decimal128(38, column.type.scale)).fill_null(0)
-    found = np.frombuffer(whole.buffers()[1], dtype="<i8")[
+    hashes = np.frombuffer(whole.buffers()[1], dtype="<i8")[
         2 * whole.offset : 2 * (whole.offset + len(whole))
     ]
-    return found.reshape(-1, 2)
+    return hashes.reshape(-1, 2)
 
 
 def plain(column: pa.Array) -> pa.Array:

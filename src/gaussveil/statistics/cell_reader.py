@@ -48,8 +48,8 @@ class CellReader:
     @cached_property
     def numbers(self) -> tuple[str, ...]:
         """Columns whose numbers are read; a row without one of them is left out."""
-        features = (one.column for one in self.features)
-        bins = (one.column for one in self.bins)
+        features = (feature.column for feature in self.features)
+        bins = (column_bins.column for column_bins in self.bins)
         return tuple(dict.fromkeys((*features, *bins, *self.present)))
 
     @cached_property
@@ -69,7 +69,7 @@ class CellReader:
 
     def integers(self, values: dict[str, Floats]) -> Iterator[Integers]:
         """The features of these rows, one after the other."""
-        return (one.integers(values[one.column]) for one in self.features)
+        return (feature.integers(values[feature.column]) for feature in self.features)
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse missing columns and wrong types, by the schema alone; a column without any value has every type."""
@@ -118,7 +118,7 @@ class _Fold:
         else:
             self.known = known
         self.begun = known is not None
-        widths = [one.size for one in reader.bins]
+        widths = [column_bins.size for column_bins in reader.bins]
         self.rows: Integers = np.zeros((0, reader.groups), dtype=np.int64)
         self.features: list[Integers] = [
             np.zeros_like(self.rows) for _ in range(reader.width)
@@ -202,9 +202,9 @@ class _Fold:
         """Room for the units known now."""
         units = min(max(len(self.known) - self.first, 0), self.most)
         self.rows, *self.features = (
-            _room(one, units) for one in (self.rows, *self.features)
+            _room(sums, units) for sums in (self.rows, *self.features)
         )
-        self.bins = [_room(one, units) for one in self.bins]
+        self.bins = [_room(counts, units) for counts in self.bins]
 
 
 def _room(cells: Integers, units: int) -> Integers:

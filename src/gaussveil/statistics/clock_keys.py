@@ -121,9 +121,9 @@ class ClockPart(_OnClock):
         function = {"hour": pc.hour, "weekday": pc.day_of_week, "month": pc.month}[
             self.part
         ]
-        found = places_of(function(self._local(cells)), first=_PARTS[self.part][0])
+        places = places_of(function(self._local(cells)), first=_PARTS[self.part][0])
         return np.where(
-            found < len(self.values), found, -1
+            places < len(self.values), places, -1
         )  # times beyond all calendars give hours beyond the day
 
 
@@ -144,11 +144,11 @@ class TimeOfDay(ClockPart):
 
     def codes(self, cells: pa.Array) -> Integers:
         """What the clock says; text that is no time of day belongs to no group."""
-        found = pc.extract_regex(
+        clock = pc.extract_regex(
             plain(cells).cast(pa.string()),
             r"^\s*(?P<hour>[01]?[0-9]|2[0-3]):[0-5][0-9]",
         )
-        return places_of(pc.struct_field(found, [0]))
+        return places_of(pc.struct_field(clock, [0]))
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class Dates(_OnClock):
         if getattr(local.type, "tz", None) is not None:
             local = pc.local_timestamp(local)
         day = np.datetime64(self.first, "D").astype(np.int64)
-        found = places_of(
+        places = places_of(
             local.cast(pa.date32(), safe=False).cast(pa.int32()), first=int(day)
         )
-        return np.where(found < len(self.values), found, -1)
+        return np.where(places < len(self.values), places, -1)

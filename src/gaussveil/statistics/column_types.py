@@ -15,9 +15,9 @@ _FOUND = {b"gaussveil: type": b"found in cells"}
 
 def with_found_types(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
     """The same columns, of which these bear the mark that their types were found in cells."""
-    found = set(names)
+    marked = set(names)
     fields = [
-        field.with_metadata(_FOUND) if field.name in found else field
+        field.with_metadata(_FOUND) if field.name in marked else field
         for field in schema
     ]
     return pa.schema(fields, schema.metadata)

@@ -40,8 +40,8 @@ class Key(ABC):
 
 def places_of(codes: pa.Array, first: int = 0) -> Integers:
     """Places that begin at 0 of codes that begin at `first`; -1 where there is no code."""
-    found = (
+    places = (
         codes.cast(pa.int64()).fill_null(first - 1).to_numpy(zero_copy_only=False)
         - first
     )
-    return np.asarray(np.maximum(found, -1))
+    return np.asarray(np.maximum(places, -1))

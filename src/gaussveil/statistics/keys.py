@@ -57,18 +57,18 @@ class Listed(Key):
     @property
     def doubts(self) -> list[str]:
         """What in the list looks mistyped, in sentences: by the list alone, no row is looked at."""
-        texts = [one for one in self.listed if isinstance(one, str)]
+        texts = [value for value in self.listed if isinstance(value, str)]
         told = [
-            f"{one!r} of {self.column} begins or ends with a blank"
-            for one in texts
-            if one != one.strip()
+            f"{text!r} of {self.column} begins or ends with a blank"
+            for text in texts
+            if text != text.strip()
         ]
         first: dict[str, str] = {}
-        for one in texts:
-            before = first.setdefault("".join(one.split()).casefold(), one)
-            if before != one:
+        for text in texts:
+            before = first.setdefault("".join(text.split()).casefold(), text)
+            if before != text:
                 told.append(
-                    f"{before!r} and {one!r} of {self.column} differ in case or blanks alone"
+                    f"{before!r} and {text!r} of {self.column} differ in case or blanks alone"
                 )
         return told
 
@@ -83,11 +83,11 @@ class Listed(Key):
         if pa.types.is_floating(cells.type):  # -0.0 is 0.0, as everywhere else
             cells = pc.add(cells, pa.scalar(0.0, cells.type))
         public = _labels(self).value_set(cells.type)
-        found = places_of(pc.index_in(cells, value_set=public, skip_nulls=True))
+        places = places_of(pc.index_in(cells, value_set=public, skip_nulls=True))
         if not self.other:
-            return found
-        known = cells.is_valid().to_numpy(zero_copy_only=False)
-        return np.where((found < 0) & known, len(self.listed), found)
+            return places
+        present = cells.is_valid().to_numpy(zero_copy_only=False)
+        return np.where((places < 0) & present, len(self.listed), places)
 
 
 @dataclass(frozen=True)
@@ -131,10 +131,10 @@ class Bins(Key):
     def places(self, values: Floats, group: Integers | None = None) -> Integers:
         """Bin of every number, -1 outside; every group has the same."""
         edges = np.asarray(self.edges, dtype=np.float64)
-        found = np.searchsorted(edges, values, side="right") - 1
-        found = np.where(values == edges[-1], len(edges) - 2, found)
+        places = np.searchsorted(edges, values, side="right") - 1
+        places = np.where(values == edges[-1], len(edges) - 2, places)
         return np.where(
-            (found >= 0) & (found < len(edges) - 1) & ~np.isnan(values), found, -1
+            (places >= 0) & (places < len(edges) - 1) & ~np.isnan(values), places, -1
         ).astype(np.int64)
 
 
@@ -157,10 +157,10 @@ class Thresholds:
         """How many of its group's limits a number exceeds."""
         if len(self.limits) == 1:
             return np.searchsorted(self.limits[0], values, side="left").astype(np.int64)
-        found = np.zeros(len(values), dtype=np.int64)
+        places = np.zeros(len(values), dtype=np.int64)
         for limit in self.limits.T:
-            found += values > limit[group]
-        return found
+            places += values > limit[group]
+        return places
 
 
 @dataclass(frozen=True)

@@ -263,8 +263,10 @@ def _rank(groups: NDArray[Any], values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _buffers(array: pa.Array) -> list[NDArray[np.uint8]]:
-    found = (buffer for buffer in array.buffers() if buffer is not None and buffer.size)
-    return [np.frombuffer(buffer, dtype=np.uint8) for buffer in found]
+    buffers = (
+        buffer for buffer in array.buffers() if buffer is not None and buffer.size
+    )
+    return [np.frombuffer(buffer, dtype=np.uint8) for buffer in buffers]
 
 
 def _checksum(buffer: NDArray[np.uint8]) -> str:

@@ -38,9 +38,9 @@ class Affine:
 
     def __post_init__(self) -> None:
         for name in ("centres", "maps"):
-            given = getattr(self, name)
-            if given is not None:
-                array = np.array(given, dtype=np.float64)
+            numbers = getattr(self, name)
+            if numbers is not None:
+                array = np.array(numbers, dtype=np.float64)
                 if not np.isfinite(array).all():
                     raise NotFiniteError(
                         f"{name} must be finite: they are public parameters."

@@ -284,9 +284,9 @@ class Source(Described, ABC):
         source = self.identified(unit)
         require_unit(source.schema, unit)
         require_values(source.schema, column)
-        found = source._units_per_value(unit, column, per_unit)
+        counted = source._units_per_value(unit, column, per_unit)
         self.watch.check(self.fingerprint())
-        return found
+        return counted
 
     def _require_same_unit(self, unit: str) -> None:
         """Where rows were chosen per home, one person decides which rows of others are there."""

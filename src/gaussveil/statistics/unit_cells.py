@@ -95,7 +95,7 @@ class UnitCells:
         features = np.where(
             shrunk, np.trunc(self.features * weight).astype(np.int64), self.features
         )
-        bins = tuple(_weighed(one, weight[..., None], limit) for one in self.bins)
+        bins = tuple(_weighed(counts, weight[..., None], limit) for counts in self.bins)
         return UnitCells(self.units, limit, np.clip(features, -most, most), bins)
 
     def _kept(self, groups: int) -> NDArray[np.bool_]:
@@ -119,9 +119,9 @@ class UnitCells:
 
 def _weighed(bins: Integers, weight: Floats, limit: Integers) -> Integers:
     """A unit's histogram, its mass within a group at most `limit` rows: each bin is rounded down."""
-    found = np.floor(bins * weight * 2.0**BIN_BITS * (1 - 2.0**-50)).astype(np.int64)
+    steps = np.floor(bins * weight * 2.0**BIN_BITS * (1 - 2.0**-50)).astype(np.int64)
     exact = np.where(
-        weight < 1, found, bins * 2**BIN_BITS * (weight > 0).astype(np.int64)
+        weight < 1, steps, bins * 2**BIN_BITS * (weight > 0).astype(np.int64)
     )
     over = exact.sum(axis=-1) > limit * 2**BIN_BITS
     exact[over] = 0  # cannot happen; were it to, the unit's bound holds all the same

@@ -237,11 +237,11 @@ def _content(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes | None:
 
 
 def _plain(name: str) -> bool:
-    parts = name.split("/")
+    folders = name.split("/")
     return (
-        len(parts) <= 2
-        and parts[:-1] in ([], ["state"])
-        and parts[-1].replace("-", "").replace(".", "").isalnum()
+        len(folders) <= 2
+        and folders[:-1] in ([], ["state"])
+        and folders[-1].replace("-", "").replace(".", "").isalnum()
     )
 
 

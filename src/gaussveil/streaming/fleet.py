@@ -118,8 +118,8 @@ class FleetGateway(MessageGateway):
             raise SourceError(
                 "the folder holds no fleet yet: give one, and its meters, each name once."
             )
-        for one in (*meters, name):
-            check_name(one)
+        for text in (*meters, name):
+            check_name(text)
         self.name, self.patience = name, checks.whole("patience", patience)
         self.fleet: MeterFleet | RunningTotal = fleet
         self.state.identity, self._confirmed = os.urandom(16).hex(), 0
@@ -135,9 +135,9 @@ class FleetGateway(MessageGateway):
         """The sums of periods that these messages close stand in the answer to the last of them."""
         if not messages:
             return []
-        taken = [self._examined(message) for message in messages]
+        examined = [self._examined(message) for message in messages]
         rows, sequences, values = (
-            np.concatenate([part[k] for part in taken]) for k in range(3)
+            np.concatenate([part[k] for part in examined]) for k in range(3)
         )
         answers = [Answer(self.name) for _ in messages]
         runs = self.take(rows.astype(np.int64), sequences.astype(np.int64), values)
@@ -212,13 +212,13 @@ class FleetGateway(MessageGateway):
                 .toPandas()
             )
             rows = found["meter"].map(self._rows)
-            known = rows.notna().to_numpy()
-            self.counters["unknown"] += int(np.count_nonzero(~known))
+            present = rows.notna().to_numpy()
+            self.counters["unknown"] += int(np.count_nonzero(~present))
             taken = (
-                rows[known].to_numpy(np.int64),
-                found["seq"][known].to_numpy(np.int64),
+                rows[present].to_numpy(np.int64),
+                found["seq"][present].to_numpy(np.int64),
             )
-            runs = self.take(*taken, found["kw"][known].to_numpy(np.float64))
+            runs = self.take(*taken, found["kw"][present].to_numpy(np.float64))
             if runs is not None:
                 lines = [
                     {"fleet": self.name, "seq": runs[0] + k, "kw": kw}

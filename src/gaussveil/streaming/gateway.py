@@ -307,9 +307,9 @@ class Gateway(MessageGateway):
                 answer.runs.append(
                     (segment.first + offset, own[offset : offset + length])
                 )
-        known = int(np.count_nonzero(values == values))
-        self.counters["accepted"] += known
-        self.counters["substituted"] += values.size - known
+        present = int(np.count_nonzero(values == values))
+        self.counters["accepted"] += present
+        self.counters["substituted"] += values.size - present
         if state.arrays.windows[0, rows].any():
             registers = self._close_registers(segments, steps)
         else:

@@ -94,12 +94,12 @@ class KafkaGateway(BrokerGateway):
         self._consumer = consumer
 
     def _partitions(self, consumer: Any, topic: str) -> list[Any]:
-        found = consumer.list_topics(topic, timeout=CONNECT_SECONDS).topics[topic]
-        if found.error is not None:
+        listed = consumer.list_topics(topic, timeout=CONNECT_SECONDS).topics[topic]
+        if listed.error is not None:
             raise SourceError(
-                f"the topic {topic!r} cannot be used: {found.error.str()}. Make it, or name another."
+                f"the topic {topic!r} cannot be used: {listed.error.str()}. Make it, or name another."
             )
-        return [library.TopicPartition(topic, number) for number in found.partitions]
+        return [library.TopicPartition(topic, number) for number in listed.partitions]
 
     def _assign(self, _consumer: Any, parts: list[Any]) -> None:
         self._assigned, self._leased = parts, set()
@@ -113,7 +113,8 @@ class KafkaGateway(BrokerGateway):
 
     def _check_lease(self, committed: Sequence[Any]) -> Sequence[Any]:
         if not self._take_over and any(
-            one.metadata not in (None, "", self._identity) for one in committed
+            partition.metadata not in (None, "", self._identity)
+            for partition in committed
         ):
             raise self._other_state()
         return committed
@@ -123,13 +124,13 @@ class KafkaGateway(BrokerGateway):
         parts = self._assigned
         self._assigned = []
         offsets = {}
-        for one in self._check_lease(
+        for partition in self._check_lease(
             self._consumer.committed(parts, timeout=CONNECT_SECONDS)
         ):
             lowest, _ = self._consumer.get_watermark_offsets(
-                one, timeout=CONNECT_SECONDS
+                partition, timeout=CONNECT_SECONDS
             )
-            offsets[one.partition] = max(one.offset, lowest)
+            offsets[partition.partition] = max(partition.offset, lowest)
         self._commit(offsets)
         self._leased = set(offsets)
         self._take_over = False
@@ -154,12 +155,13 @@ class KafkaGateway(BrokerGateway):
             if self._assigned:
                 self._take_lease()
             self._lost = next(
-                (one.error() for one in arrived if one.error() is not None), self._lost
+                (record.error() for record in arrived if record.error() is not None),
+                self._lost,
             )
             readings = [
-                one
-                for one in arrived
-                if one.error() is None and one.partition() in self._leased
+                record
+                for record in arrived
+                if record.error() is None and record.partition() in self._leased
             ]
             if readings and self._lost is None:
                 self._answer(readings)
@@ -184,10 +186,10 @@ class KafkaGateway(BrokerGateway):
         """Answer what has arrived, in one durable group; commit its offsets when the brokers have the answers."""
         known: list[tuple[bytes, Message]] = []
         offsets: dict[int, int] = {}
-        for one in arrived:
-            offsets[one.partition()] = one.offset() + 1
-            key = one.key()
-            value = one.value() or b""
+        for record in arrived:
+            offsets[record.partition()] = record.offset() + 1
+            key = record.key()
+            value = record.value() or b""
             message = self._message(key, value)
             if message is not None:
                 known.append((value, message))

@@ -117,26 +117,26 @@ def _text_of(path: Path, what: str) -> str:
 
 
 def _meter(item: object, what: str, earlier: Sequence[Meter]) -> Meter:
-    found = fields(item, what, ("name",))
+    stated = fields(item, what, ("name",))
     try:
-        name = text(found, "name", what)
+        name = text(stated, "name", what)
         within_limits(name, what)
-        if "like" in found:
-            like = fields(found, what, ("name", "like", "own"))["like"]
-            if type(like) is not int or not 0 <= like < len(earlier) or len(found) > 3:
+        if "like" in stated:
+            like = fields(stated, what, ("name", "like", "own"))["like"]
+            if type(like) is not int or not 0 <= like < len(earlier) or len(stated) > 3:
                 raise FormatError(
                     "'like' must be the number of an earlier meter, beside 'name' and 'own' alone"
                 )
             return Meter(
                 name,
                 earlier[like].design,
-                earlier[like].certificate.another(found["own"]),
+                earlier[like].certificate.another(stated["own"]),
             )
-        found = fields(found, what, ("design", "certificate"))
+        stated = fields(stated, what, ("design", "certificate"))
         meter = Meter(
             name,
-            design_from_dict(found["design"]),
-            Certificate.from_dict(found["certificate"]),
+            design_from_dict(stated["design"]),
+            Certificate.from_dict(stated["certificate"]),
         )
         check_paid(meter.design, meter.certificate)
     except (FormatError, ParameterError, VerificationError) as error:

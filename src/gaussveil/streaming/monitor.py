@@ -93,33 +93,33 @@ class Monitor:
 
     def figures(self) -> dict[str, int]:
         """All of them, by short name."""
-        found = self.gateway.health()
+        health = self.gateway.health()
         if self.service is not None:
-            found["connected"] = int(self.service.connected)
-            found["connections"], found["backlog"] = (
+            health["connected"] = int(self.service.connected)
+            health["connections"], health["backlog"] = (
                 self.service.connections,
                 self.service.backlog,
             )
-        found["disk_free_bytes"] = shutil.disk_usage(self._folder).free
-        found["state_bytes"] = sum(
+        health["disk_free_bytes"] = shutil.disk_usage(self._folder).free
+        health["state_bytes"] = sum(
             path.stat().st_size for path in self._folder.glob("*-*")
         )
-        return found
+        return health
 
     def problems(self) -> list[str]:
         """Why the gateway cannot do its work now; empty if it can."""
         figures = self.figures()
         if figures.get("connected") == 0:
-            found = ["the broker is not connected"]
+            problems = ["the broker is not connected"]
         else:
-            found = []
+            problems = []
         if figures["disk_free_bytes"] < LEAST_DISK:
-            found.append("the disk is nearly full")
+            problems.append("the disk is nearly full")
         if figures["readings_left"] <= 0:
-            found.append("a certificate covers no more readings")
+            problems.append("a certificate covers no more readings")
         if self.gateway.broken:
-            found.append("the log could not be written")
-        return found
+            problems.append("the log could not be written")
+        return problems
 
     def prometheus(self) -> str:
         """The figures as Prometheus reads them."""

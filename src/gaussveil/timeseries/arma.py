@@ -72,12 +72,12 @@ def fit_arma(series: ArrayLike, order: tuple[int, int] = (6, 5)) -> ArmaModels:
 
 def conditional_innovations(series: Floats, ar: Floats, ma: Floats) -> Floats:
     """Innovations of every row given that all was zero before it begins."""
-    found = np.empty_like(series)
+    residuals = np.empty_like(series)
     for home, row in enumerate(series):
-        found[home] = lfilter(
+        residuals[home] = lfilter(
             np.concatenate([[1.0], -ar[home]]), np.concatenate([[1.0], ma[home]]), row
         )
-    return found
+    return residuals
 
 
 def _lagged(x: Floats, lags: int, out: Floats) -> None:

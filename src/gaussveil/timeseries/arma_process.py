@@ -24,12 +24,12 @@ from gaussveil.typing import Floats
 
 
 def _coefficients(name: str, values: ArrayLike) -> Floats:
-    found = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    if not np.isfinite(found).all():
+    coefficients = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    if not np.isfinite(coefficients).all():
         raise NotFiniteError(
             f"{name} must hold finite coefficients along its last axis. Got NaN or infinity."
         )
-    return found
+    return coefficients
 
 
 def _with_one(coefs: Floats) -> Floats:
@@ -116,17 +116,20 @@ def _unit_autocovariance(phi: Floats, theta: Floats, n: int) -> Floats:
         )
     if n <= p + 1:
         return first[..., :n]
-    found = np.concatenate([first, right[..., p + 1 :]], axis=-1)
+    autocovariance = np.concatenate([first, right[..., p + 1 :]], axis=-1)
     for index in np.ndindex(batch):
         # Beyond lag p the same equations are a recursion, run as a filter from the lags just solved for.
         state = np.array(
             [phi[index][i:] @ first[index][p - np.arange(p - i)] for i in range(p)]
         )
         later, _ = lfilter(
-            [1.0], np.concatenate([[1.0], -phi[index]]), found[index][p + 1 :], zi=state
+            [1.0],
+            np.concatenate([[1.0], -phi[index]]),
+            autocovariance[index][p + 1 :],
+            zi=state,
         )
-        found[index][p + 1 :] = later
-    return found[..., :n]
+        autocovariance[index][p + 1 :] = later
+    return autocovariance[..., :n]
 
 
 def _head(ar: Floats, ma: Floats) -> tuple[Floats, Floats]:

@@ -29,12 +29,12 @@ _EPOCH = datetime(1970, 1, 1)
 def duration_minutes(text: object) -> Fraction | None:
     """The minutes, exactly; None where this is no such text."""
     if isinstance(text, str):
-        found = _DURATION.fullmatch(text)
+        duration = _DURATION.fullmatch(text)
     else:
-        found = None
-    if found is None:
+        duration = None
+    if duration is None:
         return None
-    return Fraction(found[1]) * _MINUTES[found[2]]
+    return Fraction(duration[1]) * _MINUTES[duration[2]]
 
 
 def hours(name: str, value: Any) -> float:
@@ -69,7 +69,7 @@ def _offsets(
 ) -> NDArray[np.int64]:
     """Minutes ahead of UTC at each UTC or wall-clock minute; changes happen on quarter hours."""
     quarters, inverse = np.unique(minutes // 15, return_inverse=True)
-    found = np.empty(quarters.size, dtype=np.int64)
+    offsets = np.empty(quarters.size, dtype=np.int64)
     for k, quarter in enumerate(quarters.tolist()):
         moment = _EPOCH + timedelta(minutes=15 * quarter)
         if utc:
@@ -77,8 +77,8 @@ def _offsets(
         else:
             aware = moment.replace(tzinfo=zone, fold=fold)
         shift = aware.utcoffset()
-        found[k] = 0 if shift is None else round(shift.total_seconds() / 60)
-    return found[inverse]
+        offsets[k] = 0 if shift is None else round(shift.total_seconds() / 60)
+    return offsets[inverse]
 
 
 def to_wall_clock(

@@ -50,12 +50,12 @@ def place(
     repeated: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
     """Scatter the readings; more than one per cell by the rule, those of the repeated autumn hour by their mean."""
-    known = ~np.isnan(values)
-    key = (homes * shape[1] + cells)[known]
-    value = values[known]
-    row = rows[known]
-    label = labels[known]
-    autumn = repeated[known]
+    present = ~np.isnan(values)
+    key = (homes * shape[1] + cells)[present]
+    value = values[present]
+    row = rows[present]
+    label = labels[present]
+    autumn = repeated[present]
     order = np.argsort(key, kind="stable")
     key = key[order]
     value = value[order]

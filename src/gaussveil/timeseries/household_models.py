@@ -138,20 +138,20 @@ class HouseholdModels:
             self.arma.variance[chosen],
             self.arma.mean[chosen],
         )
-        found = timeseries.mmse_forecast(
+        forecast = timeseries.mmse_forecast(
             arma, self.season.residual(past)[chosen], horizon
         )
         if season:
             level = self.season.after(past, horizon)[chosen]
         else:
-            level = np.zeros_like(found.mean)
-        spread = found.forecast_covariance
+            level = np.zeros_like(forecast.mean)
+        spread = forecast.forecast_covariance
         return Queries(
-            forecast=found.mean + level,
+            forecast=forecast.mean + level,
             mean=level + arma.mean[:, None],
             covariance=(spread + spread.transpose(0, 2, 1)) / 2,
             error_variance=self._inflation()
-            * np.einsum("hii->hi", found.error_covariance),
+            * np.einsum("hii->hi", forecast.error_covariance),
         )
 
     def _inflation(self) -> float:

@@ -159,9 +159,9 @@ def cluster_households(
         warnings.simplefilter(
             "ignore", ConvergenceWarning
         )  # equal households may leave clusters empty
-        found = KMeans(n_clusters=count, n_init=10, random_state=seed).fit(points)
-    kept, labels = np.unique(found.labels_.astype(np.int64), return_inverse=True)
-    centres = found.cluster_centers_[kept]
+        clustering = KMeans(n_clusters=count, n_init=10, random_state=seed).fit(points)
+    kept, labels = np.unique(clustering.labels_.astype(np.int64), return_inverse=True)
+    centres = clustering.cluster_centers_[kept]
     while (sizes := np.bincount(labels, minlength=len(centres))).min() < smallest:
         weakest = int(np.argmin(sizes))
         centres = np.delete(centres, weakest, axis=0)

@@ -79,8 +79,8 @@ def minimum_phase_factor(
     cepstrum = np.fft.irfft(log_density) / 2
     cepstrum[1:fine] *= 2
     cepstrum[fine + 1 :] = 0
-    found = Filter(np.fft.irfft(np.exp(np.fft.rfft(cepstrum)))[:taps], np.ones(1))
-    return _checked(found, density, tolerance)
+    factor = Filter(np.fft.irfft(np.exp(np.fft.rfft(cepstrum)))[:taps], np.ones(1))
+    return _checked(factor, density, tolerance)
 
 
 def one_pole_one_zero(rho: float, white: float, low: float) -> Filter:

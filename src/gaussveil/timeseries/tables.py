@@ -43,11 +43,11 @@ def columns_of(table: Any) -> Columns:
         raise SchemaError("the table has no rows")
     if len(set(arrow.column_names)) != arrow.num_columns:
         raise SchemaError("column names must be distinct; at least one occurs twice")
-    found = {name: arrow.column(name).combine_chunks() for name in arrow.column_names}
-    index = found.pop("__index_level_0__", None)
+    columns = {name: arrow.column(name).combine_chunks() for name in arrow.column_names}
+    index = columns.pop("__index_level_0__", None)
     if index is not None:
-        found.setdefault("time", index)
-    return found
+        columns.setdefault("time", index)
+    return columns
 
 
 def _array(name: str, column: Any) -> Any:
@@ -158,16 +158,16 @@ def to_minutes(columns: Columns, name: str) -> tuple[NDArray[np.int64], bool]:
 def _time_of_day(column: Any, name: str) -> NDArray[np.int64]:
     """Whole minutes since midnight, of times or of text such as 00:15."""
     text = pc.cast(column, pa.string())
-    parts = pc.extract_regex(
+    clock = pc.extract_regex(
         text, r"^\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?P<rest>:00(?:\.0+)?)?\s*$"
     )
-    if parts.null_count:
-        row = int(np.argmax(parts.is_null().to_numpy(zero_copy_only=False)))
+    if clock.null_count:
+        row = int(np.argmax(clock.is_null().to_numpy(zero_copy_only=False)))
         raise SchemaError(
             f"column '{name}', row {row}: not a whole minute of the day such as 00:15"
         )
     hour, minute = (
-        pc.cast(parts.field(place), pa.int64()).to_numpy(zero_copy_only=False)
+        pc.cast(clock.field(place), pa.int64()).to_numpy(zero_copy_only=False)
         for place in (0, 1)
     )
     return np.asarray(60 * hour + minute)

@@ -157,26 +157,26 @@ def smooth(
 def _profile(values: Floats, profile: ArrayLike | None) -> Floats:
     if profile is None:
         return np.full(values.size, values.mean())
-    given = np.atleast_1d(np.asarray(profile, dtype=np.float64))
-    if given.ndim != 1 or not 1 <= given.size <= values.size:
+    means = np.atleast_1d(np.asarray(profile, dtype=np.float64))
+    if means.ndim != 1 or not 1 <= means.size <= values.size:
         raise ShapeError(
-            f"profile must be a vector of at most {values.size} values. Got shape {given.shape}."
+            f"profile must be a vector of at most {values.size} values. Got shape {means.shape}."
         )
-    if not np.isfinite(given).all():
+    if not np.isfinite(means).all():
         raise NotFiniteError("profile must be finite")
-    return np.resize(given, values.size)
+    return np.resize(means, values.size)
 
 
 def _on_grid(name: str, spectrum: ArrayLike, bins: int) -> Floats:
-    given = np.atleast_1d(np.asarray(spectrum, dtype=np.float64))
-    if given.ndim != 1:
+    powers = np.atleast_1d(np.asarray(spectrum, dtype=np.float64))
+    if powers.ndim != 1:
         raise ShapeError(
-            f"{name} must be a number or a vector. Got shape {given.shape}."
+            f"{name} must be a number or a vector. Got shape {powers.shape}."
         )
-    if given.size == 1:
-        if not (np.isfinite(given[0]) and given[0] >= 0):
+    if powers.size == 1:
+        if not (np.isfinite(powers[0]) and powers[0] >= 0):
             raise ParameterError(f"{name} must be finite and not negative")
-        return np.full(bins, given[0])
+        return np.full(bins, powers[0])
     return np.interp(
-        np.linspace(0, 1, bins), np.linspace(0, 1, given.size), check_psd(given)
+        np.linspace(0, 1, bins), np.linspace(0, 1, powers.size), check_psd(powers)
     )
