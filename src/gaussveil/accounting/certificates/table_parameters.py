@@ -176,10 +176,7 @@ def _noise_problems(
         if loss is None:
             yield f"the noise of {draw.name} has no squared loss"
             continue
-        if whole:
-            lost = rows**2 * draw.moved(touched, _count(known, CELLS))
-        else:
-            lost = rows**2 * draw.least(touched)
+        lost = rows**2 * _moved(draw, touched, known, whole=whole)
         follows = whole or (draw.is_white and not draw.beside)
         if lost > loss * (1 + _LAST_PLACES):
             yield f"the noise of {draw.name} is too small for its squared loss and the bounds of a unit"
@@ -187,6 +184,15 @@ def _noise_problems(
             yield f"the noise of {draw.name} does not follow from its squared loss and the bounds of a unit"
     if whole:
         yield from _unstated(losses, draws)
+
+
+def _moved(
+    draw: _Draw, touched: int, known: Mapping[str, object], *, whole: bool
+) -> Fraction:
+    """By how much a unit of one row moves a draw; at least, where nobody says how many groups there are."""
+    if whole:
+        return draw.moved(touched, _count(known, CELLS))
+    return draw.least(touched)
 
 
 def _unstated(losses: Mapping[str, Fraction], draws: list[_Draw]) -> Iterator[str]:
