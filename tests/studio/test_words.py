@@ -10,7 +10,8 @@ import pytest
 
 from gaussveil.accounting import Adjacency
 from gaussveil_studio.offers.kinds import EVERY, KINDS
-from gaussveil_studio.spoken import GENERAL, is_plain
+from gaussveil_studio.sentences import GENERAL
+from gaussveil_studio.spoken import is_plain
 
 if TYPE_CHECKING:
     from .conftest import Running
