@@ -178,9 +178,10 @@ def _gaps(
     gaps = {}
     for one in records.features:
         interval = 0.0
-        needed = search * records_to_stand_out(one, looks, len(records.searched))
-        if one in records.searched and size < needed:
-            interval = 1.0
+        if one in records.searched:
+            least = records_to_stand_out(one, looks, len(records.searched))
+            if size < search * least:
+                interval = 1.0
         cells = _cells(one, size, finest) * classes
         gaps[one.name] = expected_gap(size, cells, deviation, interval)
     return gaps | dict.fromkeys(lost, 1.0)
