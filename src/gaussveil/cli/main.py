@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from gaussveil.cli.missing import AllMissing, refuse_table
+from gaussveil.cli.missing import AllMissing, refuse_split_claim, refuse_table
 from gaussveil.cli.output import (
     BAD_INPUT,
     EXIT_CODE_HELP,
@@ -260,6 +260,7 @@ def main() -> None:
             os.environ.setdefault(variable, "1")
     try:
         refuse_table(command, COMMANDS)
+        refuse_split_claim(sys.argv[1:])
         app()
     except GaussveilError as error:
         print_error(error.code, str(error))

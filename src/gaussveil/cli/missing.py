@@ -121,3 +121,12 @@ def refuse_table(command: str, commands: Collection[str]) -> None:
             f"{command} is no command; of a table, gaussveil schema {command} tells what is in its columns and "
             f"gaussveil query {command} answers questions (gaussveil --help lists all commands)"
         )
+
+
+def refuse_split_claim(words: Sequence[str]) -> None:
+    """Refuse a claim in the two options that every other command has, and say how it is written."""
+    options = {word.partition("=")[0] for word in words}
+    if words[:1] in (["check"], ["audit"]) and {"--epsilon", "--delta"} & options:
+        raise ParameterError(
+            "--epsilon and --delta of a claim are one option: --claim EPSILON,DELTA, as in 1,1e-6"
+        )

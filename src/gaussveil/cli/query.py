@@ -79,7 +79,11 @@ def query(
         ),
     ] = False,
     cdf: Annotated[
-        Texts, typer.Option(help="Share of rows at or below edges: kw:0,1,2,5.")
+        Texts,
+        typer.Option(
+            help="Share of rows at or below each edge but the first: kw:0,1,2,5; values outside count as the ends, "
+            "so the last share is 1."
+        ),
     ] = None,
     quantile: Annotated[Texts, typer.Option(help="Quantiles: kw:0.1,0.5,0.9.")] = None,
     between: Annotated[

@@ -37,11 +37,13 @@ def _given(option: str) -> Callable[[re.Match[str]], str]:
 
 
 def advice(plan: Any) -> list[str]:
-    """How many units learnt bounds need, and which keys look mistyped; it is said whatever the table holds."""
+    """How many units learnt bounds need, which keys look mistyped, marks of missing cells: whatever the table holds."""
     lines = [f"mistyped? {doubt}" for doubt in plan.doubts]
     if plan.fewest_units:
         words = "bounds are learnt: trust them where there are at least {} units, else state them (--between)"
         lines.insert(0, words.format(plan.fewest_units))
+    if plan.request.numbers and not os.environ.get("GAUSSVEIL_MISSING"):
+        lines.append(MISSING)
     return lines
 
 
@@ -57,8 +59,6 @@ def tell_plan(plan: Any, json: bool, units: int | None) -> None:
     print_table(("answer", f"sd at 1000 units a group{sizes}"), _deviations(plan))
     for line in advice(plan):
         print(line)
-    if plan.request.numbers and not os.environ.get("GAUSSVEIL_MISSING"):
-        print(MISSING)
     print(as_typed(str(plan.useful(units))))
     for name, words in plan.layouts().items():
         print(as_typed(f"{name} is read {words}"))
@@ -101,7 +101,10 @@ def _meaning(change: str) -> str:
     if change.startswith("without "):
         return "That answer is then not given."
     if option == "groups_per_unit":
-        return f"A unit then counts in {number} of its groups at most: its rows in the others are left out."
+        return (
+            f"A unit then counts in {number} of its groups at most: its rows in the others are left out. Where units "
+            "are in more groups than that, groups lose units, and means of fewer units have more noise than this says."
+        )
     if option == "rows_per_group":
         return f"A unit then weighs {number} of its rows in a group at most."
     if option.endswith(": between"):

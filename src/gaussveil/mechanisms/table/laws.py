@@ -101,8 +101,9 @@ def chosen(planned: Mapping[str, TableNoise], deviations: Deviations) -> TableNo
 
 
 def error(deviations: Mapping[str, float]) -> float:
-    """The geometric mean of deviations."""
-    return math.exp(float(np.mean(np.log([*deviations.values()]))))
+    """The geometric mean of deviations, but for numbers without noise: the last of cumulative shares is 1."""
+    noisy = [sd for sd in deviations.values() if sd > 0.0]
+    return math.exp(float(np.mean(np.log(noisy or [1.0]))))
 
 
 def compared(

@@ -124,7 +124,9 @@ class TablePlan(Plan):
 
         `spread` is the difference between groups that is to be seen; by default a tenth of stated ranges.
         """
-        return usefulness(self.request, self.deviations, units, spread)
+        return usefulness(
+            self.request, self.deviations, units, spread, self.fewest_units or 0
+        )
 
     def layouts(self) -> dict[str, str]:
         """How means and sums within balls are read, why, and how wide their noise would be, about, read otherwise."""

@@ -1,7 +1,8 @@
 """Whether a request of a table can be useful, from public numbers: from how many units on, and what to ask instead.
 
 A number is useful where its noise is at most half of what is to be told apart: a tenth of a stated range, of learnt
-ones a fifth of the values' size, of counts and sums a tenth of themselves, of shares a tenth; or what the caller says.
+ones a fifth of the values' size, of counts, sums and histograms a tenth of the rows, of shares a tenth, of variances a
+tenth of the largest; or what the caller says. Learnt bounds need so many units that they can be trusted, too.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gaussveil import checks
 from gaussveil.mechanisms.table.answers import (
+    CDF,
     Count,
-    Mean,
-    Quantile,
+    Histogram,
     Share,
     Sum,
     TableAnswer,
+    Variance,
 )
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.mechanisms.usefulness import Useful, about
@@ -27,18 +29,28 @@ LEARNT = 0.2  # of values of size 1
 HALF = 0.5
 MOST_UNITS = 10**12
 
+COUNTED = Count | Histogram
+SHARES = Share | CDF
 Deviations = Callable[[int], Mapping[str, float]]
 
 
 def usefulness(
-    request: Request, deviations: Deviations, units: int | None, spread: float | None
+    request: Request,
+    deviations: Deviations,
+    units: int | None,
+    spread: float | None,
+    fewest: int = 0,
 ) -> Useful:
-    """The verdict on a request; `deviations` are those with so many units in every group."""
-    judged = [
-        answer
-        for answer in request.answers
-        if isinstance(answer, Count | Mean | Quantile | Share | Sum)
-    ]
+    """The verdict on a request.
+
+    Args:
+        request: what is asked.
+        deviations: those with so many units in every group.
+        units: how many there are, if that is known.
+        spread: what is to be told apart, if it is no part of a range.
+        fewest: how many units learnt bounds need.
+    """
+    judged = request.answers
     if spread is not None:
         checks.positive("spread", spread)
     if units is not None:
@@ -51,7 +63,8 @@ def usefulness(
             sd <= HALF * _differences(answer, in_group * request.rows, spread)
             for answer in judged
             for name, sd in found.items()
-            if name == answer.name or name.startswith(f"{answer.name}_")
+            if name == answer.name
+            or name.startswith((f"{answer.name}_", f"{answer.name} "))
         )
 
     in_group = first_whole(enough, MOST_UNITS, share=50)  # to a fiftieth
@@ -60,10 +73,10 @@ def usefulness(
             False,
             f"cannot be useful with fewer than {MOST_UNITS:,} units: {_instead(request, math.inf)}",
         )
-    needed = in_group * apart
-    if apart > 1:
+    needed = max(in_group * apart, fewest)
+    if apart > 1 and needed > fewest:
         where = f", {about(in_group)} in each of {apart} groups that a unit can be in one of"
-    elif request.cells > 1:
+    elif apart == 1 and request.cells > 1:
         where = " in every group"
     else:
         where = ""
@@ -80,12 +93,20 @@ def usefulness(
             f"useful with {units:,} units{where if apart == 1 else ''}: noise is at most {told}",
             needed,
         )
+    if units < fewest:
+        reason = "bounds that are learnt from so few are not to be trusted"
+        instead = _instead(request, needed / units, "a range that you state")
+    else:
+        reason = f"noise would be more than {told}"
+        instead = _instead(request, needed / units)
     return Useful(
         False,
-        f"cannot be useful with {units:,} units: noise would be more than {told}; it needs about "
-        f"{about(needed)} units{where}. {_instead(request, needed / units)}",
+        f"cannot be useful with {units:,} units: {reason}; it needs about {about(needed)} units{where}. {instead}",
         needed,
     )
+
+
+WAYS = "longer windows, or a model of few numbers, such as a regression or a mixture"
 
 
 def _told_apart(judged: Sequence[TableAnswer], spread: float | None) -> str:
@@ -93,9 +114,9 @@ def _told_apart(judged: Sequence[TableAnswer], spread: float | None) -> str:
     if spread is not None:
         return "half of what you want to tell apart"
     kinds = {
-        "ranges": any(not isinstance(one, Count | Share) for one in judged),
-        "counts": any(isinstance(one, Count) for one in judged),
-        "shares": any(isinstance(one, Share) for one in judged),
+        "ranges": any(not isinstance(one, COUNTED | SHARES) for one in judged),
+        "counts": any(isinstance(one, COUNTED) for one in judged),
+        "shares": any(isinstance(one, SHARES) for one in judged),
     }
     *first, last = [kind for kind, asked in kinds.items() if asked] or ["ranges"]
     return "a twentieth of " + " and of ".join(filter(None, (", ".join(first), last)))
@@ -109,9 +130,9 @@ def groups_apart(request: Request) -> int:
 
 
 def _differences(answer: TableAnswer, rows: int, spread: float | None) -> float:
-    if isinstance(answer, Count):
+    if isinstance(answer, COUNTED):
         return PART * rows
-    if isinstance(answer, Share):
+    if isinstance(answer, SHARES):
         return PART
     between = getattr(answer, "between", None)
     if spread is not None:
@@ -122,11 +143,13 @@ def _differences(answer: TableAnswer, rows: int, spread: float | None) -> float:
         each = PART * (between[1] - between[0])
     if isinstance(answer, Sum):
         return each * rows
+    if isinstance(answer, Variance) and between is not None:
+        return PART * (between[1] - between[0]) ** 2 / 4
     return each
 
 
-def _instead(request: Request, lacking: float) -> str:
-    ways = []
+def _instead(request: Request, lacking: float, *first: str) -> str:
+    ways = [*first]
     if request.cells > 1:
         fewer = max(1, math.floor(request.cells / lacking))
         if fewer == 1:
@@ -134,6 +157,4 @@ def _instead(request: Request, lacking: float) -> str:
         else:
             groups = f"{fewer} groups"
         ways.append(f"{groups} in place of {request.cells}")
-    ways.append("longer windows")
-    ways.append("a model of few numbers, such as a regression or a mixture")
-    return f"Ask instead for {', '.join(ways[:-1])}, or {ways[-1]}."
+    return f"Ask instead for {', '.join([*ways, WAYS])}."

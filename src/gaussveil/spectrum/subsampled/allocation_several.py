@@ -194,8 +194,8 @@ def _several(setting: _Setting, share: float, cap: float, cells: int) -> Several
     high = moved + width * math.sqrt((steps - takes) * spreads[0] + takes * spreads[1])
     spacing = max(high - low, float(g[-1] - g[0])) / cells
     grid = grid_of(sigma, share, spacing, top, -BOTTOM)
-    if backward:
-        grid.masses[-1] += float(scipy.special.ndtr(-top)) * (1.0 + MASS_ROUNDING)
+    if backward:  # at the place below the cap: less counts as more, and the place above may lie beyond it
+        grid.masses[-2] += float(scipy.special.ndtr(-top)) * (1.0 + MASS_ROUNDING)
     return _measured(setting, grid, Told(low, high, setting.top, share, cells))
 
 
