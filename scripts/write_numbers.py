@@ -4,7 +4,8 @@ usage: python scripts/write_numbers.py [PART...]   rerun all or some parts, and 
        python scripts/write_numbers.py --full full.json...   take what `gaussveil study NAME --full` left in its folder
        python scripts/write_numbers.py --errata   judge the records of claims.toml anew, and write: seconds
        python scripts/write_numbers.py --fill   write the marked places from what is stored, without rerunning
-       python scripts/write_numbers.py --check   compare the marked places with what is stored; exit 1 if they differ
+       python scripts/write_numbers.py --check   compare the marked places with what is stored; exit 1 if they
+           differ, or quote a benchmark of code that no commit holds
 
 Marked places in README.md and docs/**/*.md:
 
@@ -63,6 +64,7 @@ OPENING = re.compile(r"<!-- (?:number|table):")
 COMPUTED = "computed"
 RESULTS = Path("docs/results")
 DOWNLOADS = re.compile(r"(<!-- downloads:([\w-]+) -->\n)(.*?)(<!-- /downloads -->)", re.DOTALL)
+MEASURED = re.compile(r"<!-- number:(bench\.[\w-]+\.[\w-]+)")
 Store = dict[str, dict[str, Any]]
 
 
@@ -235,6 +237,21 @@ def fill_files(root: Path, store: Store, *, write: bool) -> list[str]:
     return wrong
 
 
+def of_no_commit(root: Path) -> list[str]:
+    """The pages that quote a benchmark of code that was changed since its commit: nobody can measure that again."""
+    found = []
+    measured = {}
+    for path in sorted((root / "docs" / "benchmarks").glob("results-*.json")):
+        body = json.loads(path.read_text(encoding="utf-8"))
+        for name, result in body["benchmarks"].items():
+            measured[f"bench.{path.stem.removeprefix('results-')}.{name}"] = result.get("commit", "unknown")
+    for page in pages(root):
+        for key in sorted(set(MEASURED.findall(page.read_text(encoding="utf-8"))) & set(measured)):
+            if not re.fullmatch("[0-9a-f]+", measured[key]):
+                found.append(f"{page.relative_to(root)}: quotes {key} of {measured[key]}; measure it at a clean commit")
+    return found
+
+
 def with_errata(text: str) -> str:
     """The text with the records of a paper where it asks for them, their figures still to be filled."""
 
@@ -262,8 +279,8 @@ def fill(root: Path, *, write: bool = True) -> list[str]:
 
 
 def check(root: Path) -> list[str]:
-    """What disagrees between the pages and what is stored."""
-    return fill(root, write=False)
+    """What disagrees between the pages and what is stored, and what is quoted of no commit."""
+    return fill(root, write=False) + of_no_commit(root)
 
 
 def module_at(path: Path) -> ModuleType:
@@ -425,7 +442,10 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
         stored = kept(root)["tables"]
         quick = [part for part in parts if "full" not in stored.get(f"{part}.verdict", {})]
         rerun(root, wanted or quick, Path(named) if named else None)
-    wrong = fill(root, write=options != ["--check"])
+    if options == ["--check"]:
+        wrong = check(root)
+    else:
+        wrong = fill(root)
     for problem in wrong:
         print(problem, file=sys.stderr)
     return 1 if wrong else 0

@@ -109,6 +109,24 @@ def test_benchmarks_are_read_where_they_are_kept(script: ModuleType, repository:
 
 
 @pytest.mark.parametrize(
+    ("commit", "quoted_of_no_commit"),
+    [("0123456789ab", False), ("0123456789ab-dirty", True), ("unknown", True)],
+)
+def test_what_was_measured_of_no_commit_is_not_quoted(
+    script: ModuleType, repository: Path, commit: str, quoted_of_no_commit: bool
+) -> None:
+    folder = repository / "docs" / "benchmarks"
+    folder.mkdir()
+    rows = [{"name": "Fit", "ours": 0.5, "peer": None, "ratio": 2.0}]
+    body = {"benchmarks": {"arma": {"commit": commit, "rows": rows}, "other": {"commit": "x-dirty", "rows": rows}}}
+    (folder / "results-some-machine.json").write_text(json.dumps(body), encoding="utf-8")
+    page = repository / "README.md"
+    page.write_text("<!-- number:bench.some-machine.arma/fit/ours -->0.5<!-- /number -->\n", encoding="utf-8")
+    named = [line for line in script.check(repository) if "quotes bench.some-machine.arma" in line]
+    assert bool(named) == quoted_of_no_commit
+
+
+@pytest.mark.parametrize(
     ("key", "value"),
     [
         ("t/one-1/b", "3"),
