@@ -213,7 +213,7 @@ def test_every_picture_has_its_numbers_behind_it_and_what_is_spent_stays_spent(v
     page.goto(studio.pages + "/explore")
     page.wait_for_selector("#curve[data-drawn]")
     page.click(".behind summary >> nth=0")
-    assert page.locator(".behind tbody tr").count() >= 61
+    page.wait_for_function("document.querySelectorAll('.behind tbody tr').length >= 61")
 
 
 def test_synthetic_rows_are_shown_and_their_band_is_called_what_it_is(studio: Running) -> None:

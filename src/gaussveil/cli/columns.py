@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,20 +80,25 @@ def _refuse_missing(names: Sequence[str], missing: Sequence[tuple[str, str]]) ->
         if {HOUSEHOLD, "columns"} & {option for option, _ in missing}:
             wide = ""
         else:
-            wide = _of_wide_sheets(names)
+            wide = _of_wide_sheets(names, {option for option, _ in missing})
         raise SchemaError(
             f"the table has no column for {' and '.join(told)}; its columns are {', '.join(names[:12])}{more}{wide}"
         )
 
 
-def _of_wide_sheets(names: Sequence[str]) -> str:
-    """What to make of a sheet with a column for each home or hour: many names are alike but for their numbers."""
+def _of_wide_sheets(names: Sequence[str], options: Collection[str]) -> str:
+    """What to make of a sheet with a column for each home or hour: many names are alike but for their numbers.
+
+    Commands that ask for a column of times read such a sheet where that column is named.
+    """
     alike = Counter(re.sub(r"\d+", "#", name) for name in names)
     if max(alike.values(), default=0) < MANY:
         return ""
+    if "time" in options:
+        return f". Is there a column for each home? Name the one of times: --time {names[0]}"
     return (
         ". Is there a column for each home or hour? A row for each reading is read, with columns such as home, time "
-        "and kw: in pandas, sheet.melt('time', var_name='home', value_name='kw')"
+        f"and kw: in pandas, sheet.melt({names[0]!r}, var_name='home', value_name='kw')"
     )
 
 

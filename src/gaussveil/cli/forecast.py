@@ -278,6 +278,6 @@ def _tell(json: bool, out: Path, certificate: Certificate) -> None:
     stated = certificate.parameters
     shown = ("model", "product", "cluster_size", "accuracy", "retained_variance")
     error = f"{float(str(stated['accuracy'])):.3g} in log power"
-    what = f"{kept_words(certificate)}; noise with a mean squared error of {error}"
+    what = f"{kept_words(certificate)}; mean squared error {error}, of noise and of what is not kept"
     answer = release_facts(out, certificate) | {name: stated[name] for name in shown}
     tell(answer, release_lines(out, certificate, what), json=json)

@@ -289,7 +289,8 @@ def label(
             release.certificate,
         )
     error = f"{mechanism.accuracy_:.3g} a number"
-    kept = f"noise with a mean squared error of {error}, variance kept {mechanism.retained_variance_:.2g}"
+    variance = f"{mechanism.retained_variance_:.2g}"
+    kept = f"mean squared error {error}, of noise and of what is not kept; variance kept {variance}"
     facts: dict[str, object] = {
         "accuracy": mechanism.accuracy_,
         "retained_variance": mechanism.retained_variance_,
