@@ -17,9 +17,6 @@ ULP = 2.0**-52
 SMALLEST_DELTA = math.ulp(0.0)
 """What a delta counts as that is above 0 and left the range of doubles."""
 
-SMALLEST_NORMAL = 2.0**-1022
-"""The least double with all its digits; what is rounded below it may have lost a half of SMALLEST_DELTA."""
-
 ROUNDED_UP = 1.0 + 1e-12
 """Factor that raises a closed form above its roundings: 9,007 roundoffs, of formulas with fewer than 100 operations of
 which none cancels."""

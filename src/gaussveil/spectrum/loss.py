@@ -37,7 +37,6 @@ from gaussveil.spectrum.inversion import private_epsilon, tradeoff
 from gaussveil.spectrum.reduced_terms import checked_columns, stored_columns
 from gaussveil.spectrum.selection import (
     array_namespace,
-    exp_above_zero,
     where,
 )
 from gaussveil.spectrum.terms import Terms
@@ -129,10 +128,10 @@ class PrivacyLoss(GaussianFacts):
         """The hockey-stick divergence of X from Y: the smallest delta at epsilon in this direction.
 
         With a relative error below 1e-9 of reduced terms; of d-dimensional matrices below that plus 3e-15 d times their
-        condition number, at most 1e-6 (docs/math/spectrum has the worst by regime). Below the range of doubles it is
-        the least of them: 0 only where the truth is 0.
+        condition number, at most 1e-6 (docs/math/spectrum has the worst by regime).
         """
-        return _plain(exp_above_zero(self._hockey_stick(epsilon)))
+        log_delta = self._hockey_stick(epsilon)
+        return _plain(array_namespace(log_delta).exp(log_delta))
 
     @np.errstate(divide="ignore")
     def epsilon(self, delta: Any) -> Array:

@@ -13,7 +13,6 @@ import numpy as np
 from array_api_compat import is_cupy_array, is_torch_array
 
 from gaussveil.errors import InputError
-from gaussveil.spectrum.constants import SMALLEST_DELTA, SMALLEST_NORMAL
 from gaussveil.typing import Array
 
 SWITCH = "GAUSSVEIL_COMPILED"  # 0: leave everything to the array libraries
@@ -56,14 +55,6 @@ def every(mask: Array) -> bool:
         if isinstance(mask, (np.ndarray, np.generic))
         else array_namespace(mask).all(mask)
     )
-
-
-def exp_above_zero(logs: Array) -> Array:
-    """Their exponentials: below the normal doubles one double larger, so that 0 is told of -inf alone."""
-    xp = array_namespace(logs)
-    values = xp.exp(logs)
-    is_lost = (values < SMALLEST_NORMAL) & (logs > -xp.inf)
-    return xp.where(is_lost, values + SMALLEST_DELTA, values)
 
 
 def where(mask: Array) -> Array:
