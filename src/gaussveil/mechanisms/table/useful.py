@@ -144,7 +144,7 @@ def _differences(answer: TableAnswer, rows: int, spread: float | None) -> float:
     if isinstance(answer, Sum):
         return each * rows
     if isinstance(answer, Variance) and between is not None:
-        return PART * (between[1] - between[0]) ** 2 / 4
+        return PART * float(between[1] - between[0]) ** 2 / 4
     return each
 
 
