@@ -28,6 +28,8 @@ PART = 0.1  # of a range, a count, a sum or a share that is to be told apart
 LEARNT = 0.2  # of values of size 1
 HALF = 0.5
 MOST_UNITS = 10**12
+# What may be asked instead, whatever the request was.
+WAYS = "longer windows, or a model of few numbers, such as a regression or a mixture"
 
 COUNTED = Count | Histogram
 SHARES = Share | CDF
@@ -104,9 +106,6 @@ def usefulness(
         f"cannot be useful with {units:,} units: {reason}; it needs about {about(needed)} units{where}. {instead}",
         needed,
     )
-
-
-WAYS = "longer windows, or a model of few numbers, such as a regression or a mixture"
 
 
 def _told_apart(judged: Sequence[TableAnswer], spread: float | None) -> str:
