@@ -30,6 +30,9 @@ DRAWS = pytest.StashKey[FixedDraws]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the same test bodies at the sizes the issues name")
     parser.addoption("--go-on", metavar="FILE", help="leave out tests that FILE names; name those that pass there")
+    parser.addoption(
+        "--slow-pages", type=float, default=1.0, help="pages think so many times slower and wait for answers"
+    )
     parser.addoption("--draws", default="", help="any word: other secure noise than that of the tests' names alone")
 
 

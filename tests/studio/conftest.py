@@ -168,12 +168,26 @@ class Visit:
 
 
 @pytest.fixture(scope="session")
-def visitor(browser: Browser) -> Iterator[Page]:
+def visitor(browser: Browser, pytestconfig: pytest.Config) -> Iterator[Page]:
     """The page of all visits: to open another, with a process of its own, takes longer than most of them."""
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=PATIENCE * 1000)
     context = browser.new_context()
     context.set_default_timeout(PATIENCE * 1000)
-    yield context.new_page()
+    page = context.new_page()
+    if (slower := pytestconfig.getoption("--slow-pages")) > 1:
+        slow_down(page, slower)
+    yield page
     context.close()
+
+
+def slow_down(page: Page, rate: float) -> None:
+    """A page on a poor machine behind a slow line: a test that looks before what it looks for has come fails."""
+    chromium = page.context.new_cdp_session(page)
+    chromium.send("Emulation.setCPUThrottlingRate", {"rate": rate})
+    line = {"offline": False, "latency": 20 * rate, "downloadThroughput": -1, "uploadThroughput": -1}
+    chromium.send("Network.emulateNetworkConditions", line)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from playwright.sync_api import expect
 
 from gaussveil.accounting import Ledger
 from gaussveil_studio.offers.kinds import JOBS, KINDS, job_of
@@ -91,8 +92,8 @@ def test_a_table_comes_first_and_then_one_step_at_a_time(visit: Come, studio: Ru
     # Another job keeps what was typed, and chooses what it is about.
     page.click(".jobs a:has-text('A table of counts')")
     page.wait_for_selector(".jobs a[aria-current]:has-text('A table of counts')")
-    assert page.input_value("#field-answer") == "count"
-    assert page.input_value("#field-by") == "values"
+    expect(page.locator("#field-answer")).to_have_value("count")
+    expect(page.locator("#field-by")).to_have_value("values")
     page.fill("#field-by_column", "district")
     page.fill("#field-by_values", "North,South")
     page.select_option("#field-by", label="value of a list, all others as “other”")
@@ -134,10 +135,12 @@ def test_an_upload_is_one_entry_and_its_limit_is_told_before(visit: Come, studio
     same = tmp_path / "twice.csv"
     same.write_text("Patient ID,Age\n1,40\n2,50\n", encoding="utf-8")
     for _ in range(2):
-        page.set_input_files("#file", str(same))
+        with page.expect_response("**/api/tables"):
+            page.set_input_files("#file", str(same))
+        expect(page.locator("#upload-problem")).to_be_empty()
         page.wait_for_selector("#table option:checked:has-text('twice.csv')", state="attached")
         page.wait_for_selector("#columns summary:has-text('2 columns')")
-    assert page.locator("#table option:has-text('twice.csv')").count() == 1
+    expect(page.locator("#table option:has-text('twice.csv')")).to_have_count(1)
     assert [one["name"] for one in studio.client.get("/api/tables").json()["tables"]].count("twice.csv") == 1
     assert page.locator("#columns tr:has-text('Patient ID')").inner_text().endswith("whose row it is")
     large = tmp_path / "large.csv"
@@ -210,8 +213,8 @@ def test_a_form_asks_for_no_more_than_it_needs(visit: Come, studio: Running) -> 
     assert [page.input_value(f"#field-{name}") for name in ("unit", "rows_per_unit")] == ["home", "1"]
     page.goto(studio.pages + "/release?mechanism=forecast")
     page.wait_for_selector("#preview .hint:has-text('Choose a table')")
-    assert page.locator("#field-people").count() == 0
+    expect(page.locator("#field-people")).to_have_count(0)
     assert page.locator("#open-people").evaluate("one => one.parentElement.hidden")
     page.goto(studio.pages + "/release?mechanism=table")
     page.wait_for_selector("#preview .hint:has-text('Choose a table')")
-    assert page.locator("#field-people").count() == 1
+    expect(page.locator("#field-people")).to_have_count(1)

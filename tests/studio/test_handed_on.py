@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from playwright.sync_api import expect
 from python_calamine import CalamineWorkbook
 
 from gaussveil_studio.offers.rounding import THIN, number_table, rounded_down, rounded_up, spoken_numbers, told
@@ -126,20 +127,21 @@ def test_the_page_of_a_release_shows_its_numbers_and_writes_them_as_the_reader_d
     page = visit(f"/release/{released}").page
     page.wait_for_selector(".chart[data-drawn]")
     result = studio.client.get(f"/api/releases/{released}").json()["result"]
-    shown = page.locator(".numbers tbody td").all_inner_texts()
-    assert len(shown) == len(GROUPS)
+    numbers = page.locator(".numbers tbody td")
+    expect(numbers).to_have_count(len(GROUPS))
+    shown = numbers.all_inner_texts()
     assert all(re.fullmatch(rf"{NUMBER} (± {NUMBER}|\({NUMBER} to {NUMBER}\))", one) for one in shown)
     assert shown == [row[1] for row in number_table(result["picture"])["rows"]]
     # Every group stands on the picture, whole names in the table beside it; the legend draws what is drawn.
     labels = page.locator(".chart text.tick[text-anchor=end]").all_text_contents()
     assert len(labels) == len(GROUPS)
     assert page.locator(".numbers tbody th").all_inner_texts() == GROUPS
-    assert page.locator(".made-legend .key.reach").count() == 1
+    expect(page.locator(".made-legend .key.reach")).to_have_count(1)
     page.select_option("#decimal", "comma")
-    assert page.locator(".numbers tbody td").all_inner_texts() == [one.replace(".", ",") for one in shown]
-    assert "decimal=comma" in str(page.get_attribute("a:has-text('Download package')", "href"))
+    expect(numbers).to_have_text([one.replace(".", ",") for one in shown])
+    expect(page.locator("a:has-text('Download package')")).to_have_attribute("href", re.compile("decimal=comma"))
     page.reload()
-    assert page.input_value("#decimal") == "comma"
+    expect(page.locator("#decimal")).to_have_value("comma")
     page.select_option("#decimal", "point")
     page.fill("#about-title-field", "Districts <of> Aarau")
     page.fill("#about-purpose", "planning the grid")
@@ -204,8 +206,8 @@ def test_every_picture_has_its_numbers_behind_it_and_what_is_spent_stays_spent(v
     (line,) = page.locator(".chart path.line.c0").evaluate_all("all => all.map(one => one.getAttribute('d'))")
     assert re.search(r"V?\d+(\.\d+)?H\d+$", line)  # the last debit goes on until today, and is no spike
     page.click(".behind summary")
-    rows = page.locator(".behind tbody tr")
-    assert rows.count() == 3
+    rows = page.locator(".behind tbody tr")  # made when it unfolds, which a page hears of later
+    expect(rows).to_have_count(3)
     used = studio.client.get(f"/api/history?account={account}").json()["used"]
     assert used == sorted(used)
     assert float(rows.last.locator("td").inner_text()) == pytest.approx(100 * used[-1], rel=1e-3)

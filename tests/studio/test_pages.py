@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
 from gaussveil import figure_style as style
 from gaussveil.accounting import Adjacency, Charge
@@ -49,8 +50,8 @@ def test_a_link_shows_the_same_to_everybody(visit: Come, studio: Running) -> Non
     pair = PairState(variance_ratio=[1.5, 0.8], mean_shift=[0.25, 1.0], times=10)
     (shown,) = re.findall(r"epsilon (\S+) exactly", page.inner_text("#reading"))
     assert float(shown) == pytest.approx(summary(pair.loss(), 1e-4, 3)["epsilon"], rel=1e-4)
-    assert page.inner_text("#times-shown") == "10 times"
-    assert page.inner_text("#ratio-shown") == "differs"
+    expect(page.locator("#times-shown")).to_have_text("10 times")
+    expect(page.locator("#ratio-shown")).to_have_text("differs")
 
 
 def test_the_enclosure_comes_on_request_and_a_file_sets_the_sliders(
@@ -69,7 +70,7 @@ def test_the_enclosure_comes_on_request_and_a_file_sets_the_sliders(
     pair.write_text(json.dumps({"variance_gap": [0.2, -0.5], "mean_gap": [0.1, 0.3]}), encoding="utf-8")
     page.set_input_files("#pair-file", str(pair))
     page.wait_for_url(re.compile(r"r=0\.8,1\.5"))
-    assert page.inner_text("#dimension-shown") == "2"
+    expect(page.locator("#dimension-shown")).to_have_text("2")
 
 
 def test_what_speaks_of_the_sliders_is_out_of_reach_for_a_pair_they_cannot_show(
@@ -85,11 +86,11 @@ def test_what_speaks_of_the_sliders_is_out_of_reach_for_a_pair_they_cannot_show(
     expected = float(GaussianPair.from_reduced(gaps, [0.01] * 70).dp_epsilon(1e-6))
     assert f"epsilon {expected:#.5g} exactly" in page.inner_text("#reading")
     for part in ("#enclose", "#enclose-at", "#delta", "#copy-link"):
-        assert page.is_disabled(part)
+        expect(page.locator(part)).to_be_disabled()
     page.focus("#shift")
     page.keyboard.press("ArrowRight")
     page.wait_for_selector("#enclose:enabled")
-    assert page.input_value("#pair-file") == ""
+    expect(page.locator("#pair-file")).to_have_value("")
 
 
 @pytest.mark.parametrize(("ratio", "shift"), [(1e3, 50.0), (1e-3, 0.0), (1001.0, 0.0), (9e-4, 0.0), (1.0, 50.1)])
@@ -120,7 +121,7 @@ def test_budgets_show_accounts_history_and_exports(visit: Come, studio: Running)
     told = re.search(r"composed exactly, is epsilon (\S+) at delta 1e-5", page.inner_text("main"))
     assert told is not None
     assert spent <= float(told[1]) <= spent * 1.001
-    assert page.locator("tbody tr").count() == 3
+    expect(page.locator("tbody tr")).to_have_count(3)
     assert "more like the last" in page.inner_text(".card")
     with page.expect_download() as found:
         page.click("text=Export JSON")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
 from gaussveil.accounting import Certificate, verify
 
@@ -48,7 +49,7 @@ def test_double_click_refresh_and_back_debit_once(visit: Come, studio: Running) 
     page.wait_for_selector("h2:text('Released')")
     page.goto(f"{studio.pages}/release/{key}?mechanism=vector")  # where the form was
     page.wait_for_selector("h2:text('Released')")
-    assert page.locator("#release-button").count() == 0
+    expect(page.locator("#release-button")).to_have_count(0)
     assert studio.entries(account) == [(key, "released")]
     with page.expect_download() as found:
         page.click("text=Download release.csv")
@@ -70,8 +71,8 @@ def test_too_small_a_budget_is_told_before_and_refused_after(visit: Come, studio
     page.select_option("#table", "folder-0/small.csv")
     page.select_option("#account", account)
     page.wait_for_selector("#preview .verdict.bad")
-    assert page.is_disabled("#release-button")
-    assert page.inner_text("#release-button") == f"{account} cannot pay for this"
+    expect(page.locator("#release-button")).to_be_disabled()
+    expect(page.locator("#release-button")).to_have_text(f"{account} cannot pay for this")
     order = studio.order(account)  # a program that goes on all the same
     assert order["shown"] == "0" * 64
     refused = studio.client.post("/api/releases", json=order)

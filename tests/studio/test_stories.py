@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from playwright.sync_api import expect
 
 from gaussveil.accounting import Adjacency, Certificate, Charge, verify
 from gaussveil.calibration import mean_shift_for
@@ -82,7 +83,7 @@ def test_the_average_day_from_the_start_page_alone(visit: Come, studio: Running,
     assert in_all is not None  # why the shares of several add up while their epsilons do not
     page.wait_for_selector("#preview .chart[data-drawn]")
     assert "at most 55" in page.inner_text("#preview")
-    assert page.locator(".figures i.more").count() == 5
+    expect(page.locator(".figures i.more")).to_have_count(5)
     page.click("#release-button")
     page.wait_for_selector("h2:text('Released')")
     assert page.inner_text("h1") == "Mean of kw by hour, day.csv"
@@ -91,9 +92,8 @@ def test_the_average_day_from_the_start_page_alone(visit: Come, studio: Running,
     assert int(told[1]) == round(100 * used)
     assert int(in_all[1]) == int(1 / used + 1e-9)
     page.hover(".chart[data-drawn]")
-    page.wait_for_selector(".tip:has-text('mean of kw')")
-    assert " to " in page.inner_text(".tip")  # the band, in numbers
-    assert page.locator(".chart .name").all_text_contents() == ["hour of time", "mean of kw, kW"]
+    expect(page.locator(".tip:has-text('mean of kw')")).to_contain_text(" to ")  # the band, in numbers
+    expect(page.locator(".chart .name")).to_have_text(["hour of time", "mean of kw, kW"])
     page.click("text=Verify this")
     page.wait_for_selector("#verified .verdict.good")
     page.click("a:text('Explore its privacy')")
@@ -143,7 +143,7 @@ def test_a_table_with_a_column_for_each_home_needs_no_preparation(visit: Come, s
     inside = [low <= v <= high for low, v, high in zip(band["low"], kw.mean(axis=1), band["high"])]
     assert sum(inside) >= 18  # of 24 at 95 %: fewer have a chance of 3e-4
     page.goto(studio.pages + "/")
-    assert page.locator("#begun").is_hidden()
+    expect(page.locator("#begun")).to_be_hidden()
 
 
 def test_a_forecast_of_a_sheet_as_it_is_has_no_dead_end(visit: Come, studio: Running) -> None:
@@ -162,8 +162,8 @@ def test_a_forecast_of_a_sheet_as_it_is_has_no_dead_end(visit: Come, studio: Run
     assert page.input_value("#field-unit") == "household"
     page.click(".jobs a:has-text('A forecast for a home')")
     page.wait_for_selector("#preview .hint:has-text('Home: this is still empty')")
+    expect(page.locator("#homes option")).to_have_count(12)
     assert [page.input_value(f"#field-{name}") for name in ("unit", "time", "reading")] == ["", "Zeit", ""]
-    assert page.locator("#homes option").count() == 12
     page.fill("#field-home", "Haus 3")
     page.fill("#field-clusters", "1")
     page.select_option("#account", account)
@@ -281,7 +281,7 @@ def test_nothing_that_was_typed_is_lost(visit: Come, studio: Running, day: str) 
     page.click("#rarer summary")
     page.click(".kinds a:has-text('Numbers that you computed')")  # another kind, and back
     page.wait_for_selector("#field-l2_sensitivity")
-    assert page.input_value("#field-epsilon") == "0.7"
+    expect(page.locator("#field-epsilon")).to_have_value("0.7")
     page.click(".kinds a:has-text('Averages')")
     kept()
     page.click("a:text('Open an account')")
@@ -376,17 +376,17 @@ def test_three_hundred_accounts_are_searched_sorted_and_paged(visit: Come, start
         page = visit("/", many).page
         assert "as many more like the last as you want" in page.inner_text("a.card:has-text('town 299')")
         page.click("text=All 300 accounts")
-        assert page.locator("tbody tr").count() == 24
+        expect(page.locator("tbody tr")).to_have_count(24)
         page.click("text=Next")
         page.wait_for_selector("text=Page 2 of 13")
         page.fill("#q", "12")
         page.select_option("#sort", "fullest")
         page.click("button:text('Search')")
         page.wait_for_selector("h2:text('13 accounts')")
-        rows = page.locator("tbody th").all_inner_texts()
-        assert rows[0] == "town 123"
-        assert len(rows) == 13
-        assert re.search(r"\d+ % used: \d+ more like the last", page.inner_text("tbody tr"))
+        rows = page.locator("tbody tr")
+        expect(rows).to_have_count(13)
+        expect(rows.first.locator("th")).to_have_text("town 123")
+        expect(rows.first).to_contain_text(re.compile(r"\d+ % used: \d+ more like the last"))
 
 
 def test_is_this_claim_true_from_the_start_page_alone(visit: Come, studio: Running) -> None:
@@ -411,7 +411,7 @@ def test_a_debit_whose_draw_never_began_is_given_back(visit: Come, studio: Runni
     page.click("button:text('Give back')")
     page.wait_for_selector("td:text('void')")
     assert studio.entries(account) == [(first, "void"), (drawn, "drawing")]
-    assert page.locator("button:text('Give back')").count() == 0
+    expect(page.locator("button:text('Give back')")).to_have_count(0)
     refused = studio.client.post(f"/api/entries/{drawn}/void")
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "GV404")
 
