@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -9,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from gaussveil.accounting import Adjacency, Charge, Ledger
-from gaussveil.accounting.ledger.journal import chained
 from gaussveil.accounting.ledger.migrations import VERSION
 from gaussveil.errors import BudgetExceededError, FormatError, LedgerCorruptError, LedgerError
 from gaussveil.spectrum import GaussianPair
@@ -18,43 +18,22 @@ HOME = Adjacency.add_remove("home")
 CHARGE = Charge(GaussianPair.mean_shift(0.3), sampler_error=1e-19)
 
 
+# Written by the last library that wrote version 2 (commit bd9f27f1, 16 November 2026), and left as it was.
+VERSION_TWO = Path(__file__).with_name("version_2.ledger.gz")
+
+
 @pytest.fixture
 def version_two(tmp_path: Path) -> Path:
-    """A ledger as version 2 left it: five entries, one of them void, one killed while drawing."""
+    """A ledger as version 2 left it: six entries in two of three accounts, one void, one killed while drawing."""
     path = tmp_path / "old.ledger"
-    ledger = Ledger.create(path)
-    for name in ("homes", "empty"):
-        ledger.open_account(name, epsilon=3.0, delta=1e-5, dataset="winter", adjacency=HOME)
-    ledger.open_account("plan", epsilon=3.0, delta=1e-5, adjacency=HOME, rule="planned", plan=[(CHARGE, 2)])
-    ledger.debit("plan", CHARGE, HOME, release_id="planned")
-    for number in range(1, 6):
-        ledger.debit("homes", CHARGE, HOME, release_id=f"old-{number}")
-    for number in (1, 2, 3):
-        ledger.mark_drawing(f"old-{number}")
-    for number in (1, 2):
-        ledger.mark_released(f"old-{number}")
-    ledger.void("old-5", "never drawn")
-    with closing(sqlite3.connect(path)) as connection, connection:
-        for name in ("entries", "plan", "draws"):
-            for change in ("INSERT", "UPDATE", "DELETE"):
-                connection.execute(f"DROP TRIGGER {name}_{change}")
-        for name in ("events_of_account", "events_of_entry", "draws_known"):
-            connection.execute(f"DROP INDEX {name}")
-        for name in ("draws", "keys", "balances"):
-            connection.execute(f"DROP TABLE {name}")
-        connection.execute("ALTER TABLE plan DROP COLUMN used")
-        connection.execute("ALTER TABLE events DROP COLUMN account_state")
-        connection.execute("PRAGMA user_version=2")
-        link = ""  # version 2 wrote nothing of draws
-        rows = connection.execute("SELECT seq, at, account, entry, event, detail FROM events ORDER BY seq").fetchall()
-        for sequence, *line in rows:
-            line[-1] = line[-1].replace('"draws":"[]",', "")
-            link = chained(link, (*line, ""))
-            connection.execute("UPDATE events SET detail = ?, chain = ? WHERE seq = ?", (line[-1], link, sequence))
+    path.write_bytes(gzip.decompress(VERSION_TWO.read_bytes()))
     return path
 
 
 def test_version_two_loads_with_nothing_lost(version_two: Path) -> None:
+    with closing(sqlite3.connect(version_two)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     ledger = Ledger(version_two)
     ledger.check()
     assert [entry.state for entry in ledger.entries("homes")] == ["released", "released", "drawing", "debited", "void"]

@@ -2,6 +2,9 @@
 
 Version 2 folds equal charges and chains its log by hashes. Version 3 knows what a release was drawn from, keeps what
 each filter has used, and lets each line of the log vouch for the account as it left it.
+
+Files of version 2 are read for good: what they say was spent is spent, and a library that refused them would let the
+same records be charged from 0 in a new file.
 """
 
 from __future__ import annotations
