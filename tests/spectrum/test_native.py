@@ -20,9 +20,10 @@ from gaussveil.spectrum import GaussianPair, PrivacyLoss, contour, rules
 from gaussveil.spectrum.native import source
 from gaussveil.spectrum.selection import SWITCH, compiled_contour, compiled_reduction
 from gaussveil.spectrum.subsampled import bands
-from gaussveil.spectrum.subsampled.band_lines import line_of, turned_sums
 from gaussveil.spectrum.subsampled.companions import Companions, Gaussians
 from gaussveil.spectrum.subsampled.contour import Parts
+from gaussveil.spectrum.subsampled.double_band import DoubleBand
+from gaussveil.spectrum.subsampled.double_band_step import turned_sums
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.terms import Terms, loss_limits
 
@@ -343,7 +344,7 @@ def test_sums_over_outputs_agree_with_arrays(step: Step, monkeypatch: pytest.Mon
         bands._coarse.cache_clear()
         chosen = bands.chosen_bands(parts, 0.5)
         assert chosen is not None
-        line, points = line_of(*chosen.bands[0], chosen.log_delta), chosen.bands[0][0].coarse[0]
+        line, points = DoubleBand(*chosen.bands[0], chosen.log_delta).nodes(), chosen.bands[0][0].coarse[0]
         assert line is not None
         moments = [step.real_moments(order, cap) for order in (-0.4, 0.0, 3.0, 60.0) for cap in (6.0, math.inf)]
         windows, means = np.exp([points.whole, points.inside]), points.means(np.array([0.1, 4.0, 90.0]))

@@ -26,7 +26,7 @@ NOT_INVERSES = {
     "gp_sensitivity.py:_largest": "cells of a branch and bound are halved, all of them",
     "ellipsoid_dual.py:_overshoot": "a step of an optimiser is shortened until it rises enough",
     "bands.py:saddle": "the least place of many at a time: any order serves, a good one saves nodes",
-    "band_lines.py:lines_near": "a first guess, of no consequence for what is found",
+    "first_guess.py:saddlepoint_of_bands": "a first guess, of no consequence for what is found",
     "first_guess.py:saddlepoint_epsilon": "a first guess, of no consequence for what is found",
 }
 

@@ -16,7 +16,7 @@ import pytest
 from gaussveil import DPSGD, Accountant, Gaussian, GaussianPair, compose
 from gaussveil.spectrum.profiles import PoissonSubsampled
 from gaussveil.spectrum.subsampled import contour, output_sums
-from gaussveil.spectrum.subsampled.band_lines import band_lines
+from gaussveil.spectrum.subsampled.double_bands import bands_in_doubles
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.nodes import settled
 from gaussveil.spectrum.subsampled.step import Step
@@ -124,7 +124,7 @@ def test_lines_charge_what_they_leave_out_at_every_epsilon() -> None:
     The values are of losses convolved on grids of 1e-5 and 5e-6.
     """
     step = Step(0.31188606402411134, 1.0936086567041706e-05, replace=True)
-    lines = band_lines(SubsampledLoss([(step, 12)])._parts.windowed(-11.0), 0.0281768)
+    lines = bands_in_doubles(SubsampledLoss([(step, 12)])._parts.windowed(-11.0), 0.0281768)
     for epsilon, log_delta in ((0.0281768, -10.959458), (0.000533684755913299, -9.56847)):
         value, _, error = lines.log_delta(epsilon)
         assert value + error >= log_delta - 1e-5
@@ -274,7 +274,7 @@ def test_a_band_that_holds_all_of_its_moment_counts() -> None:
     parts = run.loss._parts.windowed(math.log(delta) - 2.0)
     for place in range(12):
         epsilon = 47.51 + 0.001 * place
-        value, _, error = band_lines(parts, epsilon).log_delta(epsilon)
+        value, _, error = bands_in_doubles(parts, epsilon).log_delta(epsilon)
         truth = run.loss.enclose(epsilon)
         assert truth.log_lower - error <= value <= truth.log_upper + error
 

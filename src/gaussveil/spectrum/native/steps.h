@@ -319,7 +319,7 @@ ENTRY(tilted, StepSums) {
     return 0;
 }
 
-/* --- A line of a band of one step: `band_lines.line_of` */
+/* --- A line of a band of one step: `double_band.DoubleBand`, and `double_band_step.DoubleBandStep` for its points */
 
 #define STRIP_COUNT 6
 #define STEP_UNIT 0x1p-53
@@ -410,7 +410,8 @@ static double complex log_one_plus(double complex z) {
 
 static int finite_parts(double complex z) { return isfinite(creal(z)) && isfinite(cimag(z)); }
 
-/* K and its rounding at `nodes` nodes from `first` on, none larger than `most` (the first of the line, if not known yet):
+/* `DoubleBand._block`: points, weights, moments and what is gone below the band.
+K and its rounding at `nodes` nodes from `first` on, none larger than `most` (the first of the line, if not known yet):
 1, or 0 where it takes too many points, -1 without memory. */
 GV int line_block(const BandLine *line, long long first, long long nodes, const double *most, double *value, double *phase, double *rounding) {
     double apart = line_spacing(line, (first + nodes - 1) * line->between), c = line->c;

@@ -7,7 +7,8 @@ what outputs give whose largest one lies in the band. On the line m falls like a
 
     |prod M^T - prod (M - m)^T| <= sum_j T_j |m_j| U_j^(T_j - 1) prod_{i != j} U_i^T_i,    |M|, |M - m| <= U
 
-(docs/math/subsampled, "Enclosures band by band").
+In doubles it is `double_band.DoubleBand` (docs/math/subsampled, "Enclosures band by band" and "One band in doubles and
+in balls").
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 from flint import acb, arb, ctx
 
-from gaussveil.spectrum.subsampled.ball_band_step import BandStep
+from gaussveil.spectrum.subsampled.ball_band_step import BallBandStep
 from gaussveil.spectrum.subsampled.balls import (
     apart,
     between_nodes,
@@ -55,14 +56,14 @@ class BallBand:
         self.log_delta = log_delta
         self.counts = [count for _, count in band.parts.steps]
         self._heights: dict[Spacing, float] = {}
-        self._steps: dict[tuple[Spacing, float | None], list[BandStep]] = {}
+        self._steps: dict[tuple[Spacing, float | None], list[BallBandStep]] = {}
 
     def _prepared(
         self, spacing: Spacing, height: float | None = None
-    ) -> list[BandStep]:
+    ) -> list[BallBandStep]:
         if (spacing, height) not in self._steps:
             self._steps[spacing, height] = [
-                BandStep(self.band, index, self.c, spacing, height)
+                BallBandStep(self.band, index, self.c, spacing, height)
                 for index in range(len(self.counts))
             ]
         return self._steps[spacing, height]
@@ -71,31 +72,6 @@ class BallBand:
         """log of what stands beside, over e^{order eps + log_delta}."""
         beside = self.companions.exponent(acb(order)).real
         return beside - arb(order) * self.band.epsilon - self.log_delta
-
-    def bound(self, whole: bool = False) -> arb:
-        """Chernoff's bound of the band, or of all outputs up to its cap."""
-        with ctx.workprec(BOUND_BITS):
-            steps = self._prepared(AT_ONE_ORDER, 0.0)
-            moments = []
-            for step in steps:
-                step.weigh()
-                all_below, inside = step.real(self.c)
-                if whole:
-                    inside = all_below
-                moments.append((acb(all_below), acb(inside)))
-            share = arb(self._gone(moments).abs_upper())
-            return share * (self._level(self.c) + log_least_weight(arb(self.c))).exp()
-
-    def work(self) -> float:
-        """About how many seconds the integral takes."""
-        spacing = self.band.spacing(self.c, self.log_delta, BAND_GOAL)
-        nodes = math.ceil(self._height(spacing) / spacing.between)
-        steps = self._prepared(spacing, nodes * spacing.between)
-        total = EACH_NODE * nodes
-        for step in steps:
-            each = EACH_ASIDE if step.aside else EACH_POINT
-            total += step.number * (each + EACH_PRODUCT * nodes)
-        return total
 
     def value(self, ended: bool = False) -> arb:
         """The integral; the lines beside it may have to be where windows end the moments."""
@@ -116,43 +92,16 @@ class BallBand:
                 return total + arb(0, error.abs_upper())
         return self.value(ended=True)
 
-    def _sum(self, steps: list[BandStep], h: float, nodes: int) -> arb:
-        """The sum over nodes."""
-        turned = [step.moments(h, nodes) for step in steps]
-
-        def moment(n: int) -> acb:
-            return self._gone([row[n] for row in turned])
-
-        drift = -arb(self.band.epsilon)
-        total = node_sum(self.companions, self.c, h, nodes, drift, moment)
-        return total * self._level(self.c).exp()
-
-    def _spacing_error(self, steps: list[BandStep], beside: float, h: float) -> arb:
-        """The sum against the integral, by the band's moment on both lines beside it."""
-        both = arb(0)
-        for order in (self.c - beside, self.c + beside):
-            reals = [step.real(order) for step in steps]
-            gone = self._gone([(acb(whole), acb(inside)) for whole, inside in reals])
-            both += arb(gone.real.abs_upper()) * self._level(order).exp() / order
-        return between_nodes(both, apart(self.c, beside), h)
-
-    def _gone(self, moments: list[tuple[acb, acb]]) -> acb:
-        """prod M^T - prod (M - m)^T, with its digits where the shares m/M are small."""
-        product = acb(1)
-        for (whole, _), count in zip(moments, self.counts):
-            product *= whole**count
-        shares = [inside / whole for whole, inside in moments]
-        if all(bool(share.abs_upper() < 0.5) for share in shares):
-            log_kept = acb(0)
-            for share, count in zip(shares, self.counts):
-                log_kept += count * (-share).log1p()
-            return -product * log_kept.expm1()
-        if math.isinf(self.band.lows[0]):  # nothing is below the last band
-            return product
-        kept = acb(1)
-        for (whole, inside), count in zip(moments, self.counts):
-            kept *= (whole - inside) ** count
-        return product - kept
+    def work(self) -> float:
+        """About how many seconds the integral takes."""
+        spacing = self.band.spacing(self.c, self.log_delta, BAND_GOAL)
+        nodes = math.ceil(self._height(spacing) / spacing.between)
+        steps = self._prepared(spacing, nodes * spacing.between)
+        total = EACH_NODE * nodes
+        for step in steps:
+            each = EACH_ASIDE if step.aside else EACH_POINT
+            total += step.number * (each + EACH_PRODUCT * nodes)
+        return total
 
     def _height(self, spacing: Spacing) -> float:
         """Where `_beyond` should be small enough, in doubles."""
@@ -199,7 +148,45 @@ class BallBand:
 
         return worst
 
-    def _beyond(self, steps: list[BandStep], height: float) -> arb:
+    def _sum(self, steps: list[BallBandStep], h: float, nodes: int) -> arb:
+        """The sum over nodes."""
+        turned = [step.moments(h, nodes) for step in steps]
+
+        def moment(n: int) -> acb:
+            return self._gone([row[n] for row in turned])
+
+        drift = -arb(self.band.epsilon)
+        total = node_sum(self.companions, self.c, h, nodes, drift, moment)
+        return total * self._level(self.c).exp()
+
+    def _gone(self, moments: list[tuple[acb, acb]]) -> acb:
+        """prod M^T - prod (M - m)^T, with its digits where the shares m/M are small."""
+        product = acb(1)
+        for (whole, _), count in zip(moments, self.counts):
+            product *= whole**count
+        shares = [inside / whole for whole, inside in moments]
+        if all(bool(share.abs_upper() < 0.5) for share in shares):
+            log_kept = acb(0)
+            for share, count in zip(shares, self.counts):
+                log_kept += count * (-share).log1p()
+            return -product * log_kept.expm1()
+        if math.isinf(self.band.lows[0]):  # nothing is below the last band
+            return product
+        kept = acb(1)
+        for (whole, inside), count in zip(moments, self.counts):
+            kept *= (whole - inside) ** count
+        return product - kept
+
+    def _spacing_error(self, steps: list[BallBandStep], beside: float, h: float) -> arb:
+        """The sum against the integral, by the band's moment on both lines beside it."""
+        both = arb(0)
+        for order in (self.c - beside, self.c + beside):
+            reals = [step.real(order) for step in steps]
+            gone = self._gone([(acb(whole), acb(inside)) for whole, inside in reals])
+            both += arb(gone.real.abs_upper()) * self._level(order).exp() / order
+        return between_nodes(both, apart(self.c, beside), h)
+
+    def _beyond(self, steps: list[BallBandStep], height: float) -> arb:
         """(1/pi) times the sum of |F| h beyond the last node: bounds of |m| fall, as does a Gaussian pair's |e^K|."""
         shares = arb(0)
         product = self._level(self.c).exp()
@@ -217,3 +204,17 @@ class BallBand:
             falls += (step.count - 1) * arb(step.falls(height, log_whole, log_kept))
         falls += self.companions.falls(self.c, height)
         return arb((shares * product * falls.exp() / height / arb.pi()).abs_upper())
+
+    def bound(self, whole: bool = False) -> arb:
+        """Chernoff's bound of the band, or of all outputs up to its cap."""
+        with ctx.workprec(BOUND_BITS):
+            steps = self._prepared(AT_ONE_ORDER, 0.0)
+            moments = []
+            for step in steps:
+                step.weigh()
+                all_below, inside = step.real(self.c)
+                if whole:
+                    inside = all_below
+                moments.append((acb(all_below), acb(inside)))
+            share = arb(self._gone(moments).abs_upper())
+            return share * (self._level(self.c) + log_least_weight(arb(self.c))).exp()

@@ -9,7 +9,8 @@
 
 Points lie on the real line, or, where e^{iyL} turns so fast that this would take too many, `aside` of it: moved to
 where Im L >= 0, so that |e^{sL}| is at most what it is at the real order, at every height (docs/math/subsampled,
-"Enclosures band by band"). What is chosen in doubles costs width at worst.
+"Enclosures band by band"). What is chosen in doubles costs width at worst. In doubles all that is
+`double_band_step.DoubleBandStep`.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Spread(NamedTuple):
     strip: float
 
 
-class BandStep:
+class BallBandStep:
     """One step in a band: points, weights up to the cap and in the band, and the proven errors of their sums.
 
     Without a height it holds bounds alone, from few cells: those that a height is chosen by.
@@ -91,22 +92,6 @@ class BandStep:
             OutputWindow(cap, self.band.lows[self.index], edge),
         )
 
-    def _bounds(self, order: float) -> list[tuple[LineCells, float]]:
-        """Bounds of both moments at a real order, and logs of their largest terms."""
-        points = self.band.coarse[self.index]
-        sizes = points.base + order * points.loss
-        levels = [float(np.max(sizes + part)) for part in (points.whole, points.inside)]
-        return list(zip(self.cells(order, SKETCH_CELLS), levels))
-
-    def _serves(self, order: float) -> bool:
-        """Whether outputs far beyond the cap, and errors, are small beside both moments at another order, too."""
-        farther = self.band.caps[self.index] + ENDED * self.step.edge
-        for cells, level in self._bounds(order):
-            beyond = float(np.max(cells.mass[cells.edges[1:] > farther]))
-            if max(beyond, float(self._log_error(cells, 0.0))) > level - LITTLE:
-                return False
-        return True
-
     def _place_points(self, height: float, needed: float) -> None:
         """Choose where points lie."""
         bounds = self._bounds(self.c)
@@ -119,6 +104,22 @@ class BandStep:
                 self.spacing, self.strip = spread
         self.number = math.ceil((self.cut - self.low) / self.spacing)
         self.low = self.cut - self.number * self.spacing
+
+    def _serves(self, order: float) -> bool:
+        """Whether outputs far beyond the cap, and errors, are small beside both moments at another order, too."""
+        farther = self.band.caps[self.index] + ENDED * self.step.edge
+        for cells, level in self._bounds(order):
+            beyond = float(np.max(cells.mass[cells.edges[1:] > farther]))
+            if max(beyond, float(self._log_error(cells, 0.0))) > level - LITTLE:
+                return False
+        return True
+
+    def _bounds(self, order: float) -> list[tuple[LineCells, float]]:
+        """Bounds of both moments at a real order, and logs of their largest terms."""
+        points = self.band.coarse[self.index]
+        sizes = points.base + order * points.loss
+        levels = [float(np.max(sizes + part)) for part in (points.whole, points.inside)]
+        return list(zip(self.cells(order, SKETCH_CELLS), levels))
 
     @property
     def _strips(self) -> list[float]:
@@ -151,6 +152,60 @@ class BandStep:
             )
             spreads.append((min(2.0 - needed - error, 0.0), Spread(spacing, strip)))
         return max(spreads)[1]
+
+    def weigh(self) -> None:
+        """Losses and both weights at the points."""
+        check_work()
+        if self.number > MOST_POINTS:
+            raise ArithmeticError("too many points")
+        self.losses: list[acb] = []
+        self.weights: tuple[list[acb], list[acb]] = ([], [])
+        densities = BallStep(self.step)
+        scale = arb(self.spacing) / (2 * arb.pi()).sqrt()
+        aside = arb(0)
+        if self.aside:
+            aside = arb(0.5 * self.strip)
+        if self.step.backward:
+            aside = -aside
+        window = _BallWindow(self.windows[1], aside)
+        for j in range(self.number):
+            z = acb(arb(self.cut) - (arb(j) + arb(0.5)) * arb(self.spacing), aside)
+            base, loss = densities.base_and_loss(z)
+            size = (base - z * z / 2 + self.c * loss).exp() * scale
+            whole, inside = window.at(z)
+            self.losses.append(loss)
+            self.weights[0].append(size * whole)
+            self.weights[1].append(size * inside)
+
+    def moments(self, h: float, nodes: int) -> list[tuple[acb, acb]]:
+        """Both moments at c + i n h."""
+        check_work()
+        exponents = [acb(0, arb(h)) * loss for loss in self.losses]
+        errors = [self.error(cells, nodes * h) for cells in self.cells(self.c)]
+        slack_whole, slack_inside = (
+            acb(arb(0, error), arb(0, error)) for error in errors
+        )
+        whole, inside = (
+            turned_sums(weights, exponents, nodes) for weights in self.weights
+        )
+        return [
+            (moment + slack_whole, part + slack_inside)
+            for moment, part in zip(whole, inside)
+        ]
+
+    def real(self, order: float) -> tuple[arb, arb]:
+        """Both moments at a real order."""
+        shift = arb(order) - arb(self.c)
+        grown = [(shift * loss).exp() for loss in self.losses]
+        whole, inside = self.cells(order)
+        return (
+            self._sum(self.weights[0], grown, whole),
+            self._sum(self.weights[1], grown, inside),
+        )
+
+    def _sum(self, weights: list[acb], grown: list[acb], cells: LineCells) -> arb:
+        total = sum((w * x for w, x in zip(weights, grown)), acb(0))
+        return total.real + arb(0, self.error(cells, 0.0))
 
     def cells(self, order: float, many: int | None = None) -> list[LineCells]:
         """Bounds of both moments at a real order."""
@@ -188,60 +243,6 @@ class BandStep:
         return [
             LineCells(self.step, self.c, self.low, self.cut, window, self.many)
             for window in windows
-        ]
-
-    def weigh(self) -> None:
-        """Losses and both weights at the points."""
-        check_work()
-        if self.number > MOST_POINTS:
-            raise ArithmeticError("too many points")
-        self.losses: list[acb] = []
-        self.weights: tuple[list[acb], list[acb]] = ([], [])
-        densities = BallStep(self.step)
-        scale = arb(self.spacing) / (2 * arb.pi()).sqrt()
-        aside = arb(0)
-        if self.aside:
-            aside = arb(0.5 * self.strip)
-        if self.step.backward:
-            aside = -aside
-        window = _BallWindow(self.windows[1], aside)
-        for j in range(self.number):
-            z = acb(arb(self.cut) - (arb(j) + arb(0.5)) * arb(self.spacing), aside)
-            base, loss = densities.base_and_loss(z)
-            size = (base - z * z / 2 + self.c * loss).exp() * scale
-            whole, inside = window.at(z)
-            self.losses.append(loss)
-            self.weights[0].append(size * whole)
-            self.weights[1].append(size * inside)
-
-    def real(self, order: float) -> tuple[arb, arb]:
-        """Both moments at a real order."""
-        shift = arb(order) - arb(self.c)
-        grown = [(shift * loss).exp() for loss in self.losses]
-        whole, inside = self.cells(order)
-        return (
-            self._sum(self.weights[0], grown, whole),
-            self._sum(self.weights[1], grown, inside),
-        )
-
-    def _sum(self, weights: list[acb], grown: list[acb], cells: LineCells) -> arb:
-        total = sum((w * x for w, x in zip(weights, grown)), acb(0))
-        return total.real + arb(0, self.error(cells, 0.0))
-
-    def moments(self, h: float, nodes: int) -> list[tuple[acb, acb]]:
-        """Both moments at c + i n h."""
-        check_work()
-        exponents = [acb(0, arb(h)) * loss for loss in self.losses]
-        errors = [self.error(cells, nodes * h) for cells in self.cells(self.c)]
-        slack_whole, slack_inside = (
-            acb(arb(0, error), arb(0, error)) for error in errors
-        )
-        whole, inside = (
-            turned_sums(weights, exponents, nodes) for weights in self.weights
-        )
-        return [
-            (moment + slack_whole, part + slack_inside)
-            for moment, part in zip(whole, inside)
         ]
 
 

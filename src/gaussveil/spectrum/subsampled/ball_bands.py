@@ -5,7 +5,8 @@
                 below        cap_2      cap_1    cap_0
 
 Bands that count are integrals (`ball_band`); of the others, and of all below the last one, Chernoff's bound is charged,
-and T P(z + w g > cap_0) for what the first window leaves out (docs/math/subsampled, "Enclosures band by band").
+and T P(z + w g > cap_0) for what the first window leaves out. In doubles it is `double_bands.BandsInDoubles`
+(docs/math/subsampled, "Enclosures band by band" and "One band in doubles and in balls").
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from gaussveil.spectrum.subsampled.bands import (
     Band,
     Chosen,
     chosen_bands,
+    log_least_weight,
     windows_hold,
 )
 from gaussveil.spectrum.subsampled.cell_exponents import UP
@@ -69,7 +71,7 @@ def _good_order(band: Band, goal: float) -> float:
     highest = 0.98 * min(band.parts.companions.highest_order, MOST_ORDER)
     orders = np.geomspace(LEAST_ORDER, highest, ORDERS)
     bounds = band.real(orders)[2] - orders * band.epsilon
-    bounds += orders * np.log(orders) - (1.0 + orders) * np.log1p(orders)
+    bounds += log_least_weight(orders)
     bounds = np.where(np.isfinite(bounds), bounds, np.inf)
     if (bounds < goal).any():
         return float(orders[int(np.argmax(bounds < goal))])

@@ -4,9 +4,9 @@
 
     F(s) = e^{K(s) - s eps} / (s (1+s)),   sum': half of the term at n = 0
 
-The same sum in doubles is `lines.Lines`, and in C `native/steps.h`. Here every operation is one on balls, so that its
-rounding is part of the result; what a finite sum leaves out of the integral is bounded by |F| on two lines beside it
-(`between_nodes`, derived: docs/math/subsampled, "Nodes").
+The same sum in doubles is `double_bands.BandsInDoubles`, and in C `native/steps.h`. Here every operation is one on
+balls, so that its rounding is part of the result; what a finite sum leaves out of the integral is bounded by |F| on two
+lines beside it (`between_nodes`, derived: docs/math/subsampled, "The sum over orders").
 """
 
 from __future__ import annotations

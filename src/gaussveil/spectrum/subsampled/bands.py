@@ -6,7 +6,14 @@
                            cap_3     cap_2     cap_1     cap_0
 
 All terms are positive: nothing cancels between bands, and each is integrated at the tilt that suits its outputs, where
-its moment falls like a Gaussian. Here: which bands count, and their tilts (docs/math/subsampled, "Bands").
+its moment falls like a Gaussian. Here is what every arithmetic shares: which bands count, their tilts, and how far
+nodes and the lines beside them are apart. A band then goes the same way in doubles and in balls:
+
+    points, weights, moments at nodes       double_band_step.py     ball_band_step.py
+    height, prod M^T - prod (M - m)^T       double_band.py          ball_band.py
+    sum of bands, and what is left out      double_bands.py         ball_bands.py
+
+(docs/math/subsampled, "Bands" and "One band in doubles and in balls").
 """
 
 from __future__ import annotations
@@ -50,6 +57,11 @@ def lower_cap(step: Step, cap: float) -> float:
     return cap - (
         HEIGHT if cap - HEIGHT > step.knee else min(HEIGHT, 1.2 * step.noise_multiplier)
     )
+
+
+def log_least_weight(orders: Floats) -> Floats:
+    """log of c^c/(1+c)^(1+c), the largest (1 - e^-x) e^-cx: Chernoff's bound is that times E e^{c (L - eps)}."""
+    return np.asarray(orders * np.log(orders) - (1.0 + orders) * np.log1p(orders))
 
 
 @lru_cache(maxsize=256)
@@ -123,7 +135,7 @@ class Band:
                 np.minimum(middle + np.linspace(-reach, reach, 13), limit - 0.02)
             )
             value, slope, whole = self.real(c)
-            rest = c * np.log(c) - (1.0 + c) * np.log1p(c) - c * self.epsilon
+            rest = log_least_weight(c) - c * self.epsilon
             tilts = [Tilt(*pair) for pair in zip(c.tolist(), (whole + rest).tolist())]
             below = min(below, *tilts, key=lambda tilt: tilt.bound)
             ended = min(

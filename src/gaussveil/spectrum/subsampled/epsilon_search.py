@@ -13,19 +13,25 @@ import numpy as np
 from gaussveil.spectrum.constants import UNIT_ROUNDOFF
 from gaussveil.spectrum.enclosures.interval import Enclosure
 from gaussveil.spectrum.roots import Trial, private_end
-from gaussveil.spectrum.subsampled.band_lines import far_from_root, lines_near
-from gaussveil.spectrum.subsampled.contour import Nodes, Parts
-from gaussveil.spectrum.subsampled.first_guess import (
-    saddlepoint_epsilon,
-    single_epsilon_guess,
-)
-from gaussveil.spectrum.subsampled.lines import (
+from gaussveil.spectrum.subsampled.contour import Parts
+from gaussveil.spectrum.subsampled.double_bands import (
     KNOWN_ERROR,
     TRUSTED_CHANGE,
     USEFUL_ERROR,
-    Lines,
+    AnyNodes,
+    BandsInDoubles,
 )
-from gaussveil.spectrum.subsampled.nodes import accurate, nodes_for, one_line
+from gaussveil.spectrum.subsampled.first_guess import (
+    far_from_root,
+    saddlepoint_epsilon,
+    single_epsilon_guess,
+)
+from gaussveil.spectrum.subsampled.nodes import (
+    accurate,
+    bands_near,
+    nodes_for,
+    one_line,
+)
 
 ROOT_TOLERANCE = 1e-13
 COARSE = 4e-10  # relative error of an epsilon beside which enclosures are asked
@@ -60,7 +66,7 @@ class EpsilonSearch:
         self.useful, self.coarse = (
             (KNOWN_ERROR, DEEP_COARSE) if deep else (USEFUL_ERROR, COARSE)
         )
-        self.nodes: Nodes | Lines | None = None
+        self.nodes: AnyNodes | None = None
         self.slope = self.error = math.nan
 
     @np.errstate(all="ignore")
@@ -70,7 +76,7 @@ class EpsilonSearch:
         epsilon = min(first_guess(self.parts, self.goal), largest)
         self.nodes = one_line(self.windowed, epsilon)
         if self.nodes is None and self.parts.steps:
-            self.nodes = lines = lines_near(self.windowed, self.goal, epsilon)
+            self.nodes = lines = bands_near(self.windowed, self.goal, epsilon)
             epsilon = lines.epsilon
         tolerance = ROOT_TOLERANCE * (1.0 - self.goal)
         private = private_end(self.look, epsilon, 0.0, largest, tolerance=tolerance)
@@ -115,7 +121,8 @@ class EpsilonSearch:
         if self.nodes is not None:
             answer = self.nodes.log_delta(epsilon)
             if accurate(*answer, epsilon) or (
-                isinstance(self.nodes, Lines) and self.nodes.near(*answer, epsilon)
+                isinstance(self.nodes, BandsInDoubles)
+                and self.nodes.near(*answer, epsilon)
             ):
                 return answer
         self.nodes = nodes_for(self.windowed, epsilon, self.goal - 2.0)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import scipy
 
 from gaussveil.spectrum.roots import Trial, private_end
+from gaussveil.spectrum.subsampled.bands import Band, Chosen, chosen_bands
 from gaussveil.spectrum.subsampled.contour import Parts
+from gaussveil.spectrum.subsampled.double_bands import TRUSTED_CHANGE
 from gaussveil.spectrum.subsampled.step import Step
 
 
@@ -76,3 +79,60 @@ def single_log_delta(step: Step, epsilon: float) -> float:
     if rest < 0.0:
         return part + math.log(-math.expm1(rest))
     return -math.inf
+
+
+def saddlepoint_of_bands(
+    parts: Parts, goal: float, epsilon: float
+) -> tuple[float, Chosen | None]:
+    """About the epsilon at which log delta is the goal, and the bands chosen there, if they were looked at.
+
+    From an epsilon on, by the saddlepoint approximation of each band.
+    """
+    low = 0.0
+    high = math.inf
+    for _ in range(12):
+        chosen = chosen_bands(parts, epsilon)
+        if chosen is None:
+            break
+        tilts = np.array([c for _, c in chosen.bands])
+        sizes = np.array([_saddlepoint(band, c, epsilon) for band, c in chosen.bands])
+        top = float(sizes.max())
+        shares = np.exp(sizes - top)
+        excess = top + math.log(shares.sum()) - goal
+        slope = -float(shares @ tilts / shares.sum())
+        if not abs(excess) > 0.6 * TRUSTED_CHANGE or epsilon == 0.0:
+            return epsilon, chosen
+        if excess > 0.0:
+            low = epsilon
+        else:
+            high = epsilon
+        epsilon = max(far_from_root(epsilon, excess, slope), 0.0)
+        if not low < epsilon < high and low > 0.0:
+            epsilon = math.sqrt(low * high)
+    return epsilon, None
+
+
+def _saddlepoint(band: Band, c: float, epsilon: float) -> float:
+    """About the log of a band's share in delta, by K and its differences at c."""
+    step = 0.02 * c
+    below, value, above = band.real(np.array([c - step, c, c + step]))[0]
+    force = (above - below) / (2.0 * step) - epsilon - 1.0 / c - 1.0 / (1.0 + c)
+    bend = max((above - 2.0 * value + below) / step**2, 0.0)
+    bend = bend + c**-2 + (1.0 + c) ** -2
+    value -= (
+        c * epsilon
+        + math.log(c * (1.0 + c) * math.sqrt(2.0 * math.pi * bend))
+        + 0.5 * force**2 / bend
+    )
+    return float(value)
+
+
+def far_from_root(epsilon: float, excess: float, slope: float) -> float:
+    """Newton's step; in log eps if that is shorter, as with few steps log delta is more nearly linear in it."""
+    straight = epsilon - excess / slope
+    change = excess / (-slope * max(epsilon, 1e-300))
+    if change < -5.0:
+        return straight
+    if excess > 0.0:
+        return min(straight, epsilon * math.exp(min(change, 1.5)))
+    return epsilon * math.exp(change)

@@ -35,9 +35,9 @@ from gaussveil.spectrum.subsampled.companions import (
     Companions,
     Gaussians,
 )
-from gaussveil.spectrum.subsampled.contour import Nodes, Parts, saddle
+from gaussveil.spectrum.subsampled.contour import Parts, saddle
+from gaussveil.spectrum.subsampled.double_bands import USEFUL_ERROR, AnyNodes
 from gaussveil.spectrum.subsampled.epsilon_search import EpsilonSearch
-from gaussveil.spectrum.subsampled.lines import USEFUL_ERROR, Lines
 from gaussveil.spectrum.subsampled.members import Members, draws_alone
 from gaussveil.spectrum.subsampled.nodes import accurate, nodes_for, settled
 from gaussveil.spectrum.subsampled.rigorous_ends import DEEPEST, RigorousEnds
@@ -286,8 +286,8 @@ class SubsampledLoss(PrivacyCurve):
         return float(self.log_delta(epsilon)) > goal
 
     def _evaluate(
-        self, epsilon: float, nodes: Nodes | Lines | None = None, *, many: bool = False
-    ) -> tuple[float, float, float, Nodes | Lines | None]:
+        self, epsilon: float, nodes: AnyNodes | None = None, *, many: bool = False
+    ) -> tuple[float, float, float, AnyNodes | None]:
         """log delta, its slope, its error bound, and the nodes it came from; those given serve if they are accurate."""
         if epsilon >= self.largest_loss:
             return -math.inf, 0.0, 0.0, nodes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from gaussveil.spectrum.subsampled.band_lines import band_lines, lines_near
 from gaussveil.spectrum.subsampled.contour import (
     ACCURATE,
     Nodes,
@@ -12,8 +11,15 @@ from gaussveil.spectrum.subsampled.contour import (
     Saddle,
     saddle,
 )
-from gaussveil.spectrum.subsampled.first_guess import single_log_delta
-from gaussveil.spectrum.subsampled.lines import Lines
+from gaussveil.spectrum.subsampled.double_bands import (
+    AnyNodes,
+    BandsInDoubles,
+    bands_in_doubles,
+)
+from gaussveil.spectrum.subsampled.first_guess import (
+    saddlepoint_of_bands,
+    single_log_delta,
+)
 from gaussveil.spectrum.subsampled.whole_line import LAST_PRODUCTS, line_nodes
 
 DEEP = -100.0  # a log delta for windows before anything is known
@@ -35,7 +41,7 @@ def one_line(windowed: Parts, epsilon: float) -> Nodes | None:
 
 def nodes_for(
     parts: Parts, epsilon: float, log_delta: float, goal: float | None = None
-) -> Nodes | Lines:
+) -> AnyNodes:
     """Nodes that settle delta, which is about e^log_delta, at epsilon and nearby: one line, or one for each band.
 
     Lines may be moved to about where log delta is a goal.
@@ -43,22 +49,27 @@ def nodes_for(
     windowed = parts.windowed(log_delta)
     nodes = one_line(windowed, epsilon)
     if nodes is None and not parts.steps:
-        return Lines([], math.inf, epsilon)
+        return BandsInDoubles([], math.inf, epsilon)
     return nodes or (
-        band_lines(windowed, epsilon)
+        bands_in_doubles(windowed, epsilon)
         if goal is None
-        else lines_near(windowed, goal, epsilon)
+        else bands_near(windowed, goal, epsilon)
     )
 
 
-def settled(parts: Parts, epsilon: float) -> tuple[float, float, float, Nodes | Lines]:
+def bands_near(parts: Parts, goal: float, epsilon: float) -> BandsInDoubles:
+    """Bands for about the epsilon at which log delta is the goal, looked for from an epsilon on."""
+    return bands_in_doubles(parts, *saddlepoint_of_bands(parts, goal, epsilon))
+
+
+def settled(parts: Parts, epsilon: float) -> tuple[float, float, float, AnyNodes]:
     """The contour integral, with windows first chosen from Chernoff's bound, then from what that gave.
 
     log delta, its slope, its error bound, and the nodes they came from.
     """
     at = first_saddle(parts, epsilon)
     if at.centre < 0.0 and at.peak < SURE:  # there the integral is delta - 1
-        return 0.0, 0.0, 0.0, Lines([], 0.0, epsilon)
+        return 0.0, 0.0, 0.0, BandsInDoubles([], 0.0, epsilon)
     guess = log_delta_guess(parts, epsilon, at) - FIRST_WINDOW
     nodes = nodes_for(parts, epsilon, guess)
     log_delta, slope, error = nodes.log_delta(epsilon)

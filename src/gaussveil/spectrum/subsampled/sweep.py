@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gaussveil.spectrum.subsampled.contour import ACCURATE, Nodes
-from gaussveil.spectrum.subsampled.lines import Lines
+from gaussveil.spectrum.subsampled.contour import ACCURATE
+from gaussveil.spectrum.subsampled.double_bands import AnyNodes
 from gaussveil.typing import Floats
 
 NEWTON_STEPS = 6
@@ -20,8 +20,8 @@ MANY = 12  # epsilons from which on a table of them is worth its nodes
 TABLE = 48
 BEYOND = 1e-13  # of log delta, over 1 - log delta: by how much epsilons are moved to the private side
 
-Evaluation = tuple[float, float, float, Nodes | Lines | None]
-Evaluate = Callable[[float, Nodes | Lines | None], Evaluation]
+Evaluation = tuple[float, float, float, AnyNodes | None]
+Evaluate = Callable[[float, AnyNodes | None], Evaluation]
 
 
 class Swept(NamedTuple):
@@ -36,14 +36,14 @@ class KeptNodes:
     """Nodes that settled some epsilon before, which serve again nearby."""
 
     def __init__(self) -> None:
-        self._at: list[tuple[float, Nodes | Lines]] = []
+        self._at: list[tuple[float, AnyNodes]] = []
 
-    def keep(self, epsilon: float, nodes: Nodes | Lines) -> None:
+    def keep(self, epsilon: float, nodes: AnyNodes) -> None:
         """Remember nodes, among the last few."""
         if all(one is not nodes for _, one in self._at):
             self._at = [*self._at[1 - MOST_KEPT :], (epsilon, nodes)]
 
-    def near(self, epsilon: float) -> list[Nodes | Lines]:
+    def near(self, epsilon: float) -> list[AnyNodes]:
         """The nodes whose epsilons are next to this one."""
         ranked = sorted(self._at, key=lambda one: abs(one[0] - epsilon))
         return [nodes for _, nodes in ranked[:TRIED]]
@@ -54,7 +54,7 @@ def swept(evaluate: Evaluate, levels: Floats, kept: KeptNodes) -> Swept:
     """One pass over epsilons in ascending order."""
     found = Swept(*(np.empty(levels.size) for _ in range(3)))
     order = np.argsort(levels)
-    last: list[Nodes | Lines] = []
+    last: list[AnyNodes] = []
     start = 0
     while start < order.size:
         ahead = order[start : start + AT_A_TIME]
