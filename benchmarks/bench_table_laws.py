@@ -36,6 +36,7 @@ OPENDP = os.environ.get("PEER_PYTHON") or str(HERE.parent / ".venv-peers-opendp"
 DRAWS, COUNTS = 1000, 60_000
 BINS, ENDS, LARGEST = 40, (0.0, 100.0), 10.0
 PROMISE: dict[str, Any] = {"unit": "home", "epsilon": 1.0, "delta": 1e-6}
+ONE_ROW = {"rows_per_unit": 1}  # a public fact of the table that both are asked about
 SMALL = Charge(DiscreteLaplace(1, 10.0))
 ACCOUNTS = (Budget(1.0, 1e-6), Budget(3.0, 1e-5))
 Row = dict[str, Any]
@@ -65,19 +66,21 @@ def beside_diffprivlib() -> list[Row]:
     truth = np.histogram(values, edges)[0]
     table = pa.table({"home": np.arange(len(values)), "kw": values})
     found = []
-    for answer, goal, note in (
-        (Histogram("kw", edges, whole=True), 1.02, "whole=True: units count in whole rows"),
-        (Histogram("kw", edges), 1.06, "any shares of rows: noise is drawn on a fine grid"),
+    answer = Histogram("kw", edges)
+    for words, stated, goal, note in (
+        ("one row a person", ONE_ROW, 1.02, "rows_per_unit=1, as for diffprivlib, whose rows are people"),
+        ("people of any number of rows", {}, 1.06, "shares of rows: no noise on them is below 1.02"),
     ):
-        words = f"histogram, one row a person{', whole rows' * answer.whole}: error beside diffprivlib"
-        found.append(row(words, drawn_error(table, answer, truth), theirs["histogram"], goal, note))
-    stated = TableRelease(**PROMISE, answers=Count()).plan().deviations()["count"]
-    return [*found, row("count, one row a person: stated deviation beside diffprivlib", stated, theirs["count"], 1.02)]
+        own = drawn_error(table, answer, truth, stated)
+        found.append(row(f"histogram, {words}: error beside diffprivlib", own, theirs["histogram"], goal, note))
+    plan = TableRelease(**PROMISE, **ONE_ROW, answers=Count()).plan()
+    words = "count, one row a person: stated deviation beside diffprivlib"
+    return [*found, row(words, plan.deviations()["count"], theirs["count"], 1.02)]
 
 
-def drawn_error(table: pa.Table, answer: Histogram, truth: Any) -> float:
+def drawn_error(table: pa.Table, answer: Histogram, truth: Any, stated: dict[str, int]) -> float:
     """Root mean squared error of an answer's columns over many releases; the table is read once."""
-    asked = TableRelease(**PROMISE, answers=answer, generator=SeededGenerator(1))
+    asked = TableRelease(**PROMISE, **stated, answers=answer, generator=SeededGenerator(1))
     noise = asked.plan().noise
     made = draws_of(noise, as_source(table), asked.generator)
     made.prepare()

@@ -343,7 +343,9 @@ def read_part(item: Any) -> Part:
     if ("gaussian" in found) == ("profile" in found):
         raise NoCertificate("a part of the charge is neither a pair nor a profile, or both")
     if "profile" in found:
-        return Part(None, members(found["profile"], "a profile", "profile version parameters"), False, count)
+        profile = members(found["profile"], "a profile", "profile version parameters")
+        whole(profile, "version", 1, LARGEST_COUNT)
+        return Part(None, profile, False, count)
     loss = members(found["gaussian"], "a pair", " ".join(COLUMNS))
     columns = [loss[name] for name in COLUMNS]
     if not all(isinstance(column, list) and column for column in columns):
@@ -1145,6 +1147,7 @@ LISTS = {"histograms": "histogram", "cumulative counts, times the least": "cumul
 PLACES = Fraction(1, 2**40)  # of a table's losses and variances, which are told as floats
 KEPT = 2.0**-17  # of a table's mean shift, for rounding to grids
 SCALED, MOVED = 2.0**-28, 2.0**-18  # of Laplace noise, whose scale is a fraction and whose rows lie on a grid
+FEW = 2**17  # rows or groups, half of what rounding of bins can hide
 PROFILE = "profile "  # draws of Laplace noise that share an epsilon as earlier ones tell
 ONE_SIDED = ("l2_sensitivity", "shape", "grid", "rounding_l2", "noise_covariance")
 WORDS = ("release", "guarantee", "composition", "assumptions", "account", "dataset", "library_version")
@@ -1370,54 +1373,46 @@ def laplace_fits(
     return steps == touches
 
 
-def alone(known: dict[str, Any], noises: Any, white: bool) -> bool:
-    """Whether no other rows and groups of a unit would fit: plain counts tell of r t, white noise of r^2 t alone."""
-    rows, touched, cells = (known[name] for name in BOUNDS)
-    if EPSILONS in known:
-        draws = [name for name in noises if not name.startswith(PROFILE)]
-        if any(name.startswith(("sum ", "rows ")) for name in draws):
-            return True
-        if not draws or touched > 1 or rows > 2**20:
-            return False
-        return all(rows % other for other in range(2, min(rows, cells) + 1))
-    if not white:
-        return True
-    if max(rows, cells) > 2**30 or any(touched % (a * a) == 0 for a in range(2, math.isqrt(touched) + 1)):
-        return False
-    return all(rows % other for other in range(2, math.isqrt(cells // touched) + 1))
-
-
-def held(known: dict[str, Any]) -> set[str]:
-    """Parameters of which another number would not pass, where these did."""
+def held(known: dict[str, Any]) -> tuple[set[str], set[str]]:
+    """Parameters of which another number would not pass, where these did; and those that are told only together."""
     found = {"mean_shift"} & known.keys()
     if "l2_ball" in known:
         found |= {"l2_ball", "l2_sensitivity"}
     if not known.keys() & {LOSSES, EPSILONS} or not is_whole(known):
-        return found
+        return found, set()
     if EPSILONS in known:
-        return found | {"law", EPSILONS, NOISES} | ({ROWS, TOUCHED} if alone(known, known[NOISES], False) else set())
-    found |= {"law", LOSSES, NOISES}
-    touched, cells = known[TOUCHED], known[CELLS]
-    stated = draws_stated(known)
-    if not alone(known, (), all(not one.shared for one in stated)):
-        return found
-    for one in stated:
+        return found | {"law"}, {EPSILONS, NOISES} | told_by_counts(known)
+    return found | {"law"}, {LOSSES, NOISES} | told_by_draws(known)
+
+
+def told_by_counts(known: dict[str, Any]) -> set[str]:
+    """Rows and groups by Laplace noise: bins of a histogram that are rounded tell of few of them."""
+    kinds = {name.partition(" ")[0] for name in known[NOISES]} - {PROFILE.strip()}
+    return {name for name in (ROWS, TOUCHED) if kinds - {"histogram"} or (kinds and known[name] < FEW)}
+
+
+def told_by_draws(known: dict[str, Any]) -> set[str]:
+    """Rows, groups and cells by Gaussian noise: those that cannot change by one, alone, in some draw."""
+    touched, cells, stated = known[TOUCHED], known[CELLS], draws_stated(known)
+    found = {ROWS} if stated else set()
+    steps = {TOUCHED: ((-1, 0), (1, 0)), CELLS: ((0, -1), (0, 1))}
+    for one, (name, moves) in itertools.product(stated, steps.items()):
         lost = one.lost(touched, cells)
-        others = [one.lost(other, cells) for other in (touched - 1, touched + 1) if other]
-        pinned = all(abs(other - lost) > 2 * PLACES * lost for other in others)
-        found |= {ROWS} | ({TOUCHED} if pinned else set()) | ({CELLS} if one.shared else set())
+        others = [one.lost(touched + more, cells + wider) for more, wider in moves if touched + more and cells + wider]
+        if all(abs(other - lost) > 2 * PLACES * lost for other in others):
+            found.add(name)
     return found
 
 
 def unchecked(record: dict[str, Any], *, compared: bool) -> tuple[str, ...]:
     """Fields that may say anything without the verdict changing: the issuer's word."""
     known, adjacency, charge = record["parameters"], record["adjacency"], record["dominating"]["charge"]
-    checked, names = held(known), list(WORDS)
+    (checked, together), names = held(known), list(WORDS)
     if adjacency["parameters"]:
         names.append("adjacency.parameters.space" if "l2_ball" in known else "adjacency.parameters")
     names += ["ledger"] if record.get("ledger") is not None else []
     names += ["values"] if record.get("values") is not None and not compared else []
-    if not {"mean_shift", EPSILONS} & checked:
+    if not {"mean_shift", EPSILONS} & (checked | together):
         names.append("dominating.charge")
     elif "draw_identities" in charge:
         names.append("dominating.charge.draw_identities")
@@ -1427,7 +1422,8 @@ def unchecked(record: dict[str, Any], *, compared: bool) -> tuple[str, ...]:
     elif known.keys() & {"l2_sensitivity", "noise_covariance", "rounding_l2"}:
         wanted = [*ONE_SIDED, "mean_shift"]
     led = ONE_SIDED if "l2_sensitivity" in known else ()
-    lines = [f"{name} (from one side)" if name in led else name for name in known if name not in checked]
+    notes = dict.fromkeys(led, " (from one side)") | dict.fromkeys(together, " (only together)")
+    lines = [f"{name}{notes.get(name, '')}" for name in known if name not in checked]
     lines += [f"{name} (not stated)" for name in wanted if name not in known]
     return (*names, *(f"parameters.{line}" for line in lines))
 

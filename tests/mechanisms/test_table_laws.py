@@ -107,6 +107,26 @@ def test_a_histogram_of_whole_rows_has_the_noise_of_counts() -> None:
     assert bins == np.histogram(people()["kw"], EDGES)[0].tolist()
 
 
+def test_histograms_count_whole_rows_where_no_unit_has_parts_of_rows() -> None:
+    rate = math.exp(-1.0)
+    geometric = math.sqrt(2 * rate) / (1 - rate)
+    bins = Histogram("kw", EDGES)
+    for rows, in_all, whole in ((1, 1, True), (2, 2, True), (1, 2, False), (3, 2, True), (1, None, False)):
+        plan = asked(bins, rows_per_group=rows, rows_per_unit=in_all, groups_per_unit=None).plan()
+        (answer,) = plan.request.answers
+        assert answer == Histogram("kw", EDGES, whole=whole)
+        assert ("in whole rows" in str(plan)) == whole
+        assert plan.request.touched == min(in_all or 4, 4)
+        assert plan.parameters.get("rows_per_unit") == in_all
+    one = asked(bins, rows_per_unit=1, groups_per_unit=None).plan()
+    assert max(one.deviations().values()) == pytest.approx(geometric, rel=1e-9)
+    assert "since rows_per_unit=1" in str(one)
+    said = asked(Histogram("kw", EDGES, whole=False), rows_per_unit=1).plan()
+    assert max(said.deviations().values()) == pytest.approx(math.sqrt(2), rel=1e-4)
+    with pytest.raises(ParameterError, match="rows_per_unit must be a whole number"):
+        asked(bins, rows_per_unit=0).plan()
+
+
 ROWS_OF_UNITS = st.lists(st.lists(st.integers(0, 50), min_size=3, max_size=3), min_size=1, max_size=5)
 
 
@@ -176,8 +196,16 @@ CELLS = st.tuples(
 def test_no_unit_moves_a_draw_by_more_steps_than_are_charged(rows: list[Any], others: list[Any], bounds: Any) -> None:
     answers = [one for one in EVERYTHING if getattr(one, "column", "kw") == "kw"]
     whole = Histogram("kw", EDGES, whole=True)
-    for given_answers in (answers, [Sum("kw", RANGE), Histogram("kw", EDGES)], [Count()], [Count(), whole]):
-        made = asked(given_answers, law="laplace", rows_per_group=bounds[0], groups_per_unit=bounds[1])
+    plain = [Sum("kw", RANGE), Histogram("kw", EDGES)]
+    for given_answers, in_all in (
+        (answers, None),
+        (plain, None),
+        ([Count()], None),
+        ([Count(), whole], None),
+        (plain, 1),
+    ):
+        stated = {"rows_per_group": bounds[0], "groups_per_unit": bounds[1], "rows_per_unit": in_all}
+        made = asked(given_answers, law="laplace", **stated)
         noise = made.plan().noise
         assert isinstance(noise, laplace.LaplaceNoise)
         steps = [exact_steps(noise, some) for some in (others, [*others, *((*row, "new") for row in rows)])]

@@ -103,6 +103,12 @@ def query(
     groups_per_unit: Annotated[
         int | None, typer.Option(help="Groups that a unit counts in at most; else all.")
     ] = None,
+    rows_per_unit: Annotated[
+        int | None,
+        typer.Option(
+            help="Rows that a unit has at most in all, where that is public, as 1 of a row a person."
+        ),
+    ] = None,
     time_zone: Annotated[
         str | None,
         typer.Option(help="Zone of the clocks in --by, as in Europe/Zurich."),
@@ -163,6 +169,7 @@ def query(
         answers=answers,
         rows_per_group=rows_per_group,
         groups_per_unit=groups_per_unit,
+        rows_per_unit=rows_per_unit,
         unit_norm=asked_norm(unit_norm),
         bounds=bounds,
         other=other,

@@ -59,7 +59,7 @@ def asked_answers(
             )
         answers.append(offered.Share(column, (ends[0], ends[1])))
     for column, edges in _numbers("--histogram", questions.histogram):
-        answers.append(offered.Histogram(column, edges, whole_rows))
+        answers.append(offered.Histogram(column, edges, whole_rows or None))
     for column, edges in _numbers("--cdf", questions.cdf):
         answers.append(offered.CDF(column, edges))
     for column, levels in _numbers("--quantile", questions.quantile):

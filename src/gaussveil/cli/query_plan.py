@@ -11,7 +11,7 @@ from gaussveil.cli.output import print_table, tell
 
 MISSING = "marks for missing cells, such as -999, are read as numbers unless you say them: --missing -999"
 MOST_NAMED = 2
-_OPTIONS = ("rows_per_group", "groups_per_unit", "between", "whole")
+_OPTIONS = ("rows_per_group", "groups_per_unit", "rows_per_unit", "between", "whole")
 _MODELS = "PrivateLinearRegression or PrivateGaussianMixture"
 
 
@@ -60,6 +60,8 @@ def tell_plan(plan: Any, json: bool, units: int | None) -> None:
     for line in advice(plan):
         print(line)
     print(as_typed(str(plan.useful(units))))
+    if plan.request.in_rows:
+        print(as_typed(plan.request.in_rows))
     for name, words in plan.layouts().items():
         print(as_typed(f"{name} is read {words}"))
     if any(isinstance(answer, Mean | Sum) for answer in plan.request.answers):

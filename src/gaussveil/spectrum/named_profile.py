@@ -162,7 +162,7 @@ def profile_from_dict(record: Mapping[str, Any]) -> PrivacyProfile:
 
 
 def _kind_of(name: object, version: object) -> type[PrivacyProfile] | None:
-    if not (isinstance(name, str) and isinstance(version, int)):
+    if not (isinstance(name, str) and type(version) is int):
         return None
     if (name, version) not in _REGISTRY:
         for home in _HOMES:

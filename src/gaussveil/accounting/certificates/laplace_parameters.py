@@ -16,7 +16,7 @@ from typing import Any
 
 _SCALE = 2.0**-28  # the sampler's scale is a fraction, never below the stated one
 _SHIFT = 2.0**-18  # of what a unit moves, the most that rounding to a grid may add
-_LARGEST_ROWS = 2**20
+_FEW = 2**17  # half of what such rounding can hide
 _SHARE = 2.0**-36
 _PROFILE = "profile "
 
@@ -63,19 +63,19 @@ def laplace_problems(
             yield f"the noise of {name} does not follow from its epsilon and the bounds of a unit"
 
 
-def pins_bounds(names: Iterable[str], rows: int, touched: int, cells: int) -> bool:
-    """Whether no other rows and groups of a unit would fit: a count alone tells no more than their product."""
-    draws = [name for name in names if not name.startswith(_PROFILE)]
-    if any(_is_sum(name) for name in draws):
-        return True
-    if not draws or touched > 1 or rows > _LARGEST_ROWS:
-        return False
-    return not any(rows % other == 0 for other in range(2, min(rows, cells) + 1))
+def told_exactly(names: Iterable[str], bounds: Mapping[str, int]) -> Iterator[str]:
+    """Those bounds of a unit of which another number alone would not fit the noise of some draw.
 
+    The bins of a histogram of shares are rounded, and nobody says how many they are: they tell of few rows or groups.
 
-def _is_sum(name: str) -> bool:
-    """Of sums, and of the halves of rows that stand for one, which are rounded to a grid."""
-    return name.startswith(("sum ", "rows "))
+    Args:
+        names: of the draws.
+        bounds: rows and groups of a unit, by their names.
+    """
+    draws = {name.partition(" ")[0] for name in names if not name.startswith(_PROFILE)}
+    for name, bound in bounds.items():
+        if draws - {"histogram"} or (draws and bound < _FEW):
+            yield name
 
 
 def _source(name: str, epsilons: Mapping[str, Fraction]) -> str:

@@ -50,6 +50,8 @@ class Basis:
     rests_on: str = PAIR_ALONE
     checked: set[str] = field(default_factory=set)
     """Parameters that another number would not fit."""
+    together: set[str] = field(default_factory=set)
+    """Those that another number would not fit alone, while several changed together might."""
 
 
 def basis(certificate: Certificate) -> Basis:
@@ -77,6 +79,7 @@ def basis(certificate: Certificate) -> Basis:
         )
         basis.problems += table.problems
         basis.checked |= table.checked
+        basis.together |= table.together
         if "l2_sensitivity" in stated:
             if tied:
                 basis.rests_on = PAIR_AND_PARAMETERS

@@ -17,7 +17,7 @@ from typing import Any
 
 from gaussveil.accounting.certificates.laplace_parameters import (
     laplace_problems,
-    pins_bounds,
+    told_exactly,
 )
 from gaussveil.errors import FormatError
 
@@ -35,16 +35,19 @@ _LISTS = {
 }
 _NOISES = {"rows", "features", "sums", *_LISTS}
 _LAST_PLACES = Fraction(1, 2**40)
-_SEARCHED = 2**30  # more rows or groups are not told apart
 _KEPT = 2.0**-17  # of the mean shift, for rounding to grids
 
 
 @dataclass
 class TableChecks:
-    """What is false, and which parameters were held against others from both sides."""
+    """What is false, and which parameters were held against others.
+
+    Another number for one of `together` alone does not fit; several of them changed together may.
+    """
 
     problems: list[str] = field(default_factory=list)
     checked: set[str] = field(default_factory=set)
+    together: set[str] = field(default_factory=set)
 
 
 def table_names(known: Mapping[str, object]) -> tuple[str, ...]:
@@ -91,9 +94,9 @@ def table_checks(
             _count(known, TOUCHED),
             parts,
         )
-        checks.checked = {LAW, EPSILONS, NOISE}
-        if pins_bounds(variances, *(_count(known, name) for name in BOUNDS)):
-            checks.checked |= {ROWS, TOUCHED}
+        checks.checked = {LAW}
+        bounds = {name: _count(known, name) for name in (ROWS, TOUCHED)}
+        checks.together = {EPSILONS, NOISE, *told_exactly(variances, bounds)}
     return checks
 
 
@@ -130,7 +133,8 @@ def _gaussian(
     draws = list(_draws(_object(known, NOISE)))
     checks.problems += _noise_problems(known, losses, draws, whole=whole)
     if whole:
-        checks.checked = {LAW, LOSSES, NOISE, *_pinned(known, draws)}
+        checks.checked = {LAW}
+        checks.together = {LOSSES, NOISE, *_told_by_noise(known, draws)}
 
 
 @dataclass(frozen=True)
@@ -203,34 +207,21 @@ def _unstated(losses: Mapping[str, Fraction], draws: list[_Draw]) -> Iterator[st
             yield f"the noise of {name} is not stated"
 
 
-def _pinned(known: Mapping[str, object], draws: list[_Draw]) -> Iterator[str]:
-    """Those bounds of a unit of which another number would not fit the noise, alone or with others.
-
-    White noise tells of r^2 t alone: (2, 1) and (1, 4) are as one where there are four groups.
-    """
-    rows, touched, cells = (_count(known, name) for name in BOUNDS)
-    if all(draw.is_white for draw in draws) and not _is_alone(rows, touched, cells):
-        return
+def _told_by_noise(known: Mapping[str, object], draws: list[_Draw]) -> Iterator[str]:
+    """Those bounds of a unit of which another number alone would not fit the noise of some draw."""
+    _, touched, cells = (_count(known, name) for name in BOUNDS)
     if draws:
         yield ROWS
     for draw in draws:
         lost = draw.moved(touched, cells)
-        other = [
-            draw.moved(count, cells) for count in (touched - 1, touched + 1) if count
-        ]
-        if all(abs(moved - lost) > lost * 2 * _LAST_PLACES for moved in other):
-            yield TOUCHED
-        if not draw.is_white:
-            yield CELLS
-
-
-def _is_alone(rows: int, touched: int, cells: int) -> bool:
-    """Whether r^2 t comes from no other r and t, with t at most so many groups."""
-    if max(rows, cells) > _SEARCHED:
-        return False
-    fewer = any(touched % other**2 == 0 for other in range(2, math.isqrt(touched) + 1))
-    widest = math.isqrt(cells // touched)
-    return not fewer and not any(rows % other == 0 for other in range(2, widest + 1))
+        near = {
+            TOUCHED: [(touched - 1, cells), (touched + 1, cells)],
+            CELLS: [(touched, cells - 1), (touched, cells + 1)],
+        }
+        for name, others in near.items():
+            moved = [draw.moved(*other) for other in others if min(other)]
+            if all(abs(one - lost) > lost * 2 * _LAST_PLACES for one in moved):
+                yield name
 
 
 def _draws(stated: Mapping[str, object]) -> Iterator[_Draw]:

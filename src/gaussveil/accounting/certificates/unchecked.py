@@ -21,18 +21,24 @@ ONE_SIDED = ("l2_sensitivity", "shape", "grid", "rounding_l2", "noise_covariance
 
 
 def unchecked(
-    record: Mapping[str, Any], checked: Set[str], *, compared: bool
+    record: Mapping[str, Any],
+    checked: Set[str],
+    together: Set[str] = frozenset(),
+    *,
+    compared: bool,
 ) -> tuple[str, ...]:
     """Fields that may say anything without a verdict changing, in the order of the certificate.
 
     Args:
         record: the certificate as it is stored.
         checked: parameters that were held against others.
+        together: those of which only what they say together is determined.
         compared: whether the released numbers were held against their digest.
 
     Returns:
         Names, those inside others after a point; "(from one side)" where only less noise than needed would show,
-        "(not stated)" of what a certificate of this kind should say.
+        "(only together)" where several at once might say something else, "(not stated)" of what a certificate of this
+        kind should say.
     """
     stated = record["parameters"]
     unchecked = list(WORDS)
@@ -42,13 +48,13 @@ def unchecked(
     if record.get("values") is not None and not compared:
         unchecked.append("values")
     charge = record["dominating"]["charge"]
-    if "mean_shift" not in checked and "epsilons" not in checked:
+    if not {"mean_shift", "epsilons"} & (checked | together):
         unchecked.append("dominating.charge")
     elif "draw_identities" in charge:
         unchecked.append("dominating.charge.draw_identities")
     return (
         *unchecked,
-        *(f"parameters.{line}" for line in _parameters(record, checked)),
+        *(f"parameters.{line}" for line in _parameters(record, checked, together)),
     )
 
 
@@ -60,7 +66,9 @@ def _neighbours(adjacency: Any, known: Mapping[str, object]) -> Iterator[str]:
             yield "adjacency.parameters"
 
 
-def _parameters(record: Mapping[str, Any], checked: Set[str]) -> Iterator[str]:
+def _parameters(
+    record: Mapping[str, Any], checked: Set[str], together: Set[str]
+) -> Iterator[str]:
     stated = record["parameters"]
     names: tuple[str, ...] = ()
     if record["release"]["mechanism"] == "table":
@@ -71,7 +79,9 @@ def _parameters(record: Mapping[str, Any], checked: Set[str]) -> Iterator[str]:
     for name in stated:
         if name in checked:
             continue
-        if led and name in ONE_SIDED:
+        if name in together:
+            yield f"{name} (only together)"
+        elif led and name in ONE_SIDED:
             yield f"{name} (from one side)"
         else:
             yield name

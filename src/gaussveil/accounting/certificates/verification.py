@@ -43,7 +43,8 @@ class Verification:
     says how far the checks reach: from the public parameters on, from the owner's word, or from the charged pair alone.
     `outcome` is "verified", "refuted" if a statement is proven false, or "not decided" if only a proof is wanting.
     `proven` tells whether every rounding of the recomputed ends is counted, or they were computed in doubles.
-    `unchecked` names the fields that stand on the certificate by the issuer's word: other contents would pass as well.
+    `unchecked` names the fields that stand on the certificate by the issuer's word: other contents would pass as well;
+    of those "(only together)" another number alone would not, while several of them changed together may fit again.
     """
 
     ok: bool
@@ -139,9 +140,11 @@ def verify_files(
     unproven: list[str] = []
     rests_on = PAIR_ALONE
     held: set[str] = set()
+    together: set[str] = set()
     try:
         parameters = basis(certificate)
         held = parameters.checked
+        together = parameters.together
         problems += parameters.problems
         unproven += parameters.unproven
         rests_on = parameters.rests_on
@@ -164,7 +167,7 @@ def verify_files(
         open_questions=len(unproven),
         checked=checked,
         proven=proven,
-        unchecked=unchecked(certificate.body(), held, compared=compared),
+        unchecked=unchecked(certificate.body(), held, together, compared=compared),
     )
 
 

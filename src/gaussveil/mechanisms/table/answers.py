@@ -279,11 +279,12 @@ class Histogram(_OfEdges):
     With `whole` a unit counts in whole rows: of more than `rows_per_group` so many, shared among its bins as its rows
     are, by largest remainders. Where units have no more rows than that it changes nothing but the noise: Laplace noise
     on whole numbers is a little smaller. Where they have more, one row each tells in which bin most of a unit's lie.
+    Left out, it is so where the request says that units have no more (`rows_per_unit` of `TableRelease`).
 
     Args:
         column: name of the column.
         edges: public numbers that rise.
-        whole: whether a unit counts in whole rows.
+        whole: whether a unit counts in whole rows; None where the request's bounds decide.
 
     Raises:
         ParameterError: the edges do not rise, or are fewer than two.
@@ -293,17 +294,17 @@ class Histogram(_OfEdges):
     'histogram_age'
     """
 
-    whole: bool = False
+    whole: bool | None = None
 
     @property
     def words(self) -> str:
         """What is asked, as a certificate says it."""
-        return self._of_edges("histogram") + ", in whole rows" * self.whole
+        return self._of_edges("histogram") + ", in whole rows" * bool(self.whole)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.whole, bool):
-            checks.refuse("whole", "True or False", self.whole)
+        if not isinstance(self.whole, bool | None):
+            checks.refuse("whole", "True or False, or left out", self.whole)
 
     @property
     def bins(self) -> Bins:

@@ -274,7 +274,7 @@ class TableDraws(NoisySums):
             reader = replace(reader, features=(), bins=limits, present=reader.numbers)
         whole: tuple[bool, ...] = ()
         if limits is None:
-            whole = tuple(one.whole for one in request.histograms)
+            whole = tuple(bool(one.whole) for one in request.histograms)
         totals = RowTotals(request.rows, request.touched, reader, whole)
         wanted = request.counted or reader.features or reader.bins
         if wanted:

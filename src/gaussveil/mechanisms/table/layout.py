@@ -130,7 +130,7 @@ def _chosen(
     if touched < moments:
         return (
             (),
-            f"groups_per_unit={stated} is less than the {moments} groups of {', '.join(times)}",
+            f"a unit counts in fewer groups, {touched}, than the {moments} of {', '.join(times)}",
         )
     return times, "a unit is expected at all times"
 

@@ -68,7 +68,8 @@ class TablePlan(Plan):
             counts = f" (counts: {self.request.counts})"
         else:
             counts = ""
-        return f"TablePlan({self.released}{counts}; {self.law} noise, sd at 1000 units a group: {wide})"
+        rows = self.request.in_rows and f"; {self.request.in_rows}"
+        return f"TablePlan({self.released}{counts}{rows}; {self.law} noise, sd at 1000 units a group: {wide})"
 
     @property
     def doubts(self) -> list[str]:

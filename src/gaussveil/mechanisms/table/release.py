@@ -70,6 +70,9 @@ class TableRelease(Mechanism):
         rows_per_group: how many rows a unit weighs at most in a group; more rows weigh less each, none is dropped. With
             the default 1 every unit present counts once, with the mean of its rows.
         groups_per_unit: in how many groups a unit counts at most, by a public hash; all by default.
+        rows_per_unit: how many rows a unit has in the whole table at most, where that is public, as in a table of one
+            row a person. It then counts in as many groups at most, and where `rows_per_group` is as large histograms
+            count in whole rows, whose noise is smaller. Units that have more are brought within these bounds.
         unit_norm, bounds: for every Mean and Sum that does not state its own, see `Mean`; bounds="auto" also learns the
             range of every Variance and Quantile that states no `between`.
         other: also a group "other" of every listed key, for rows whose value is not among the listed ones.
@@ -92,6 +95,7 @@ class TableRelease(Mechanism):
     by: Mapping[str, Any] | None = None
     rows_per_group: int = 1
     groups_per_unit: int | None = None
+    rows_per_unit: int | None = None
     unit_norm: float | tuple[float, float, float] | None = None
     bounds: str | None = None
     other: bool = False
@@ -117,6 +121,7 @@ class TableRelease(Mechanism):
             *limits,
             self.totals,
             bool(self.other),
+            self.rows_per_unit,
         )
         planned, noise = self._planned(request)
         return TablePlan(
@@ -277,6 +282,8 @@ def _parameters(noise: TableNoise) -> dict[str, object]:
         **noise.spent(),
         "noise variances": noise.variances(),
     }
+    if request.rows_per_unit is not None:
+        found["rows_per_unit"] = request.rows_per_unit
     if request.totals:
         found["totals"] = (
             "the last row is the sum over the groups: a unit of several groups is in it as often"

@@ -23,11 +23,18 @@ from gaussveil.mechanisms.table.answers import (
     TableAnswer,
     Variance,
 )
+from gaussveil.mechanisms.table.asked import (
+    answers_of,
+    in_rows,
+    key_of,
+    merged,
+    with_bounds,
+)
 from gaussveil.mechanisms.table.layout import Layout
 from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, first_limits
 from gaussveil.statistics.cell_reader import CellReader
 from gaussveil.statistics.key import Key
-from gaussveil.statistics.keys import Bins, Discovered, Listed, Thresholds, value_of
+from gaussveil.statistics.keys import Bins, Discovered, Thresholds, value_of
 from gaussveil.statistics.unit_cells import Feature
 
 Item = TypeVar("Item")
@@ -48,6 +55,8 @@ class Request:
     rows: int
     groups_per_unit: int | None
     totals: bool = False
+    rows_per_unit: int | None = None
+    """How many rows a unit has in all, where that is public; the bounds that follow are enforced."""
 
     @classmethod
     def of(
@@ -61,6 +70,7 @@ class Request:
         bounds: Any,
         totals: bool,
         other: bool = False,
+        rows_in_all: object = None,
     ) -> Request:
         """The request in the caller's words."""
         if not isinstance(unit, str) or not unit:
@@ -71,17 +81,26 @@ class Request:
                 "a dictionary of names and keys such as {'hour': hour_of('time')}",
                 by,
             )
-        keys = {str(name): _key(str(name), given, other) for name, given in by.items()}
-        asked = _answers_of(answers)
+        keys = {
+            str(name): key_of(str(name), given, other) for name, given in by.items()
+        }
+        asked = answers_of(answers)
         if unit_norm is not None or bounds is not None:
-            asked = [_with_bounds(answer, unit_norm, bounds) for answer in asked]
+            asked = [with_bounds(answer, unit_norm, bounds) for answer in asked]
+        rows = checks.whole("rows_per_group", rows, "[1, 1048576]")
+        if groups is not None:
+            groups = checks.whole("groups_per_unit", groups)
+        if rows_in_all is not None:
+            rows_in_all = checks.whole("rows_per_unit", rows_in_all)
+        asked = in_rows(asked, rows_in_all is not None and rows_in_all <= rows)
         request = cls(
             unit,
             keys,
-            tuple(_merged(asked)),
-            checks.whole("rows_per_group", rows, "[1, 1048576]"),
-            None if groups is None else checks.whole("groups_per_unit", groups),
+            tuple(merged(asked)),
+            rows,
+            groups,
             bool(totals),
+            rows_in_all,
         )
         request._check()
         return request
@@ -183,7 +202,8 @@ class Request:
             key.per_unit if isinstance(key, Discovered) else len(key.values)
             for key in self.keys.values()
         )
-        return min(math.prod(sizes), self.groups_per_unit or MANY_CELLS)
+        stated = (self.groups_per_unit or MANY_CELLS, self.rows_per_unit or MANY_CELLS)
+        return min(math.prod(sizes), *stated)
 
     @property
     def counts(self) -> str:
@@ -197,13 +217,24 @@ class Request:
         return f"{rows}, of each unit at most {self.rows} in a group"
 
     @property
+    def in_rows(self) -> str:
+        """Why histograms count whole rows, in a sentence; nothing where they count shares of rows."""
+        whole = [one.name for one in self.histograms if one.whole]
+        if not whole:
+            return ""
+        why = "as was asked"
+        if self.rows_per_unit is not None and self.rows_per_unit <= self.rows:
+            why = f"since rows_per_unit={self.rows_per_unit}"
+        return f"{' and '.join(whole)} in whole rows, {why}"
+
+    @property
     def averaged(self) -> str:
         """Whom means and sums are over, in a sentence."""
         if self.rows == 1:
             weight = "once, by the mean of its rows there"
         else:
             weight = f"by its rows there, as {self.rows} at most"
-        if self.groups_per_unit is None:
+        if self.groups_per_unit is None and self.rows_per_unit is None:
             groups = ""
         else:
             groups = f", of at most {self.touched} groups"
@@ -341,50 +372,3 @@ class Request:
 
 def _distinct(items: Sequence[Item]) -> tuple[Item, ...]:
     return tuple(dict.fromkeys(items))
-
-
-def _answers_of(answers: Any) -> list[TableAnswer]:
-    """The answers, one or a list of them."""
-    if isinstance(answers, TableAnswer):
-        return [answers]
-    asked = list(answers)
-    if not asked or not all(isinstance(answer, TableAnswer) for answer in asked):
-        raise ParameterError(
-            "answers must be a list of answers such as [Count(), Mean('kw', between=(0, 10))]."
-        )
-    return asked
-
-
-def _with_bounds(answer: TableAnswer, unit_norm: Any, bounds: Any) -> TableAnswer:
-    """An answer that states none of its own, with the request's bounds."""
-    if isinstance(answer, Mean | Sum) and not answer.is_profile:
-        return replace(answer, unit_norm=unit_norm, bounds=bounds)
-    if isinstance(answer, Variance | Quantile) and answer.between is None:
-        return replace(answer, bounds=bounds)
-    return answer
-
-
-def _merged(asked: Sequence[TableAnswer]) -> list[TableAnswer]:
-    """Quantiles of one column within one range are one answer: they are searched for together."""
-    kept: dict[object, TableAnswer] = {}
-    for one in asked:
-        place: object = len(kept)
-        if isinstance(one, Quantile):
-            place = (one.column, one.between, one.bounds)
-            before = kept.get(place)
-            if isinstance(before, Quantile):
-                one = replace(one, q=(*before.shares, *one.shares))
-        kept[place] = one
-    return list(kept.values())
-
-
-def _key(name: str, given: Any, other: bool) -> Key | Discovered:
-    if isinstance(given, Sequence | range) and not isinstance(given, str):
-        given = value_of(name, given)
-    if isinstance(given, Listed) and other:
-        given = value_of(given.column, given.listed, other=True)
-    if isinstance(given, Key | Discovered):
-        return given
-    raise ParameterError(
-        f"the key {name!r} must be a list of values, hour_of(column) and its like, or discover(column). Got {given!r}."
-    )
