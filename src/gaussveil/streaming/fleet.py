@@ -26,7 +26,6 @@ from gaussveil.accounting.canonical import parse_json
 from gaussveil.errors import FormatError, SourceError
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil.mechanisms.meter_fleet import MeterFleet
-from gaussveil.mechanisms.running_total.total import FORMAT as TOTAL_FORMAT
 from gaussveil.mechanisms.running_total.total import RunningTotal
 from gaussveil.streaming.gateway import (
     COUNTED,
@@ -308,7 +307,7 @@ class FleetGateway(MessageGateway):
             )
             kind = (
                 RunningTotal
-                if record["fleet"].get("format") == TOTAL_FORMAT
+                if record["fleet"].get("format") == RunningTotal.record_format()
                 else MeterFleet
             )
             self.fleet = kind.from_record(record["fleet"])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from gaussveil.accounting import Certificate
+from gaussveil.accounting import Account, Certificate
 from gaussveil.accounting.canonical import parse_json
 from gaussveil.containers import FormNotes, form_notes
 from gaussveil.errors import AssumptionError, FormatError
@@ -20,6 +21,7 @@ from gaussveil.shown import Described
 from gaussveil.typing import Floats
 
 WARNING = "contains private state: whoever reads it can take the noise off the stream"
+VERSION = 1  # of records
 
 
 class Continued(Described, Mechanism):
@@ -121,9 +123,39 @@ class Continued(Described, Mechanism):
         )
         return Path(path)
 
-    @abstractmethod
+    @classmethod
+    def record_format(cls) -> str:
+        """What records of this kind are called."""
+        return f"gaussveil {cls.kept_as}"
+
     def to_record(self) -> dict[str, Any]:
-        """Design, certificate and state as plain values; private."""
+        """Design, certificate and state as plain values; private.
+
+        Returns:
+            What `from_record` reads, fit for JSON.
+        """
+        opened = None
+        if self.is_open:
+            opened = {"certificate": self.certificate_.to_dict(), **self._state()}
+        account = None
+        if self.account is not None:
+            account = [self.account.ledger, self.account.name]
+        return {
+            "warning": WARNING,
+            "format": self.record_format(),
+            "version": VERSION,
+            **self._terms(),
+            "open": opened,
+            "account": account,
+        }
+
+    @abstractmethod
+    def _terms(self) -> dict[str, Any]:
+        """Of a record, what holds whether it is open or not: the design above all."""
+
+    @abstractmethod
+    def _state(self) -> dict[str, Any]:
+        """Of a record, what changes from reading to reading, and noise that later readings need."""
 
     @classmethod
     def load(
@@ -160,8 +192,45 @@ class Continued(Described, Mechanism):
         return made
 
     @classmethod
-    @abstractmethod
     def from_record(
         cls, record: Any, name: str = "of a file", *, generator: Generator | None = None
     ) -> Self:
-        """Inverse of `to_record`; the record may come from anybody."""
+        """Inverse of `to_record`; the record may come from anybody, and messages call it `name`; `generator` draws.
+
+        Returns:
+            What was kept, with this state.
+
+        Raises:
+            FormatError: the record is of another kind, or of another version.
+        """
+        try:
+            if record["format"] != cls.record_format() or record["version"] != VERSION:
+                raise FormatError(f"{name} is not a {cls.kept_as} of version {VERSION}")
+            account = None
+            if record["account"] is not None:
+                account = Account(*record["account"])
+            made = cls._of_terms(record, account, generator)
+            if record["open"] is not None:
+                made.certificate_ = Certificate.from_dict(record["open"]["certificate"])
+                made._go_on(record["open"])
+            return made
+        except FormatError:
+            raise  # says itself what is wrong, and quotes nothing of the state
+        except (ValueError, KeyError, TypeError) as error:
+            raise FormatError(
+                f"the {cls.kept_as} {name} cannot be read: {type(error).__name__}"
+            ) from error
+
+    @classmethod
+    @abstractmethod
+    def _of_terms(
+        cls,
+        record: Mapping[str, Any],
+        account: Account | None,
+        generator: Generator | None,
+    ) -> Self:
+        """Inverse of `_terms`: not open yet."""
+
+    @abstractmethod
+    def _go_on(self, state: Mapping[str, Any]) -> None:
+        """Inverse of `_state`, once the certificate is there: refuse one that does not cover the design."""

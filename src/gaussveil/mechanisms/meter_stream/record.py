@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
-from gaussveil.accounting import Account, Adjacency, Certificate
+from gaussveil.accounting import Adjacency, Certificate
 from gaussveil.accounting.canonical import decoded, fields, within_limits
 from gaussveil.errors import FormatError, ParameterError
 from gaussveil.mechanisms.meter_stream.design import StreamDesign
@@ -50,19 +50,6 @@ def design_from_dict(record: object) -> StreamDesign:
             f"{what} must have at most {len(REGISTER_HOURS)} registers, each with positive noise"
         )
     return design
-
-
-def learnt_and_paid(
-    record: Mapping[str, Any],
-) -> tuple[Certificate | None, Account | None]:
-    """The certificate of the spectrum that a stream's filters learnt from, and the account that pays, if any."""
-    spectrum = None
-    if record["spectrum"] is not None:
-        spectrum = Certificate.from_dict(record["spectrum"])
-    account = None
-    if record["account"] is not None:
-        account = Account(*record["account"])
-    return spectrum, account
 
 
 def check_paid(

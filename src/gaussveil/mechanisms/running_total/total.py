@@ -12,7 +12,7 @@ are dominated by N(D, 1) against N(0, 1), D the largest norm of C d over the dif
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, Self
@@ -22,9 +22,8 @@ import numpy as np
 from gaussveil import checks
 from gaussveil.accounting import Account, Certificate
 from gaussveil.accounting.buffered_toeplitz import BOTH
-from gaussveil.errors import AssumptionError, FormatError
+from gaussveil.errors import AssumptionError
 from gaussveil.mechanisms.meter_fleet import meter_columns
-from gaussveil.mechanisms.meter_stream.continued import WARNING
 from gaussveil.mechanisms.release_path import Mechanism, check_generator
 from gaussveil.mechanisms.running_total.design import (
     TotalDesign,
@@ -46,9 +45,6 @@ from gaussveil.noise import Generator
 from gaussveil.noise.filter_bank import to_steps
 from gaussveil.timeseries.clock import hours
 from gaussveil.typing import Floats
-
-FORMAT = "gaussveil running total"
-VERSION = 1
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -243,75 +239,30 @@ class RunningTotal(ReadTotals):
         self._process = os.getpid()
         self._noise = TotalNoise(self.design_)
 
-    def to_record(self) -> dict[str, Any]:
-        """Design, certificate and state as plain values; private.
+    def _terms(self) -> dict[str, Any]:
+        return {"design": design_to_dict(self.design_), "keep": self._to_keep}
 
-        Returns:
-            What `from_record` reads, fit for JSON.
-        """
-        record: dict[str, Any] = {
-            "warning": WARNING,
-            "format": FORMAT,
-            "version": VERSION,
-            "design": design_to_dict(self.design_),
-            "keep": self._to_keep,
-            "open": None,
-            "account": None
-            if self.account is None
-            else [self.account.ledger, self.account.name],
-        }
-        if self.is_open:
-            record["open"] = {
-                "certificate": self.certificate_.to_dict(),
-                "noise": self._noise.state,
-                "history": self._history.to_record(),
-            }
-        return record
+    def _state(self) -> dict[str, Any]:
+        return {"noise": self._noise.state, "history": self._history.to_record()}
 
     @classmethod
-    def from_record(
-        cls, record: Any, name: str = "of a file", *, generator: Generator | None = None
+    def _of_terms(
+        cls,
+        record: Mapping[str, Any],
+        account: Account | None,
+        generator: Generator | None,
     ) -> Self:
-        """Inverse of `to_record`; the record may come from anybody, and messages call it `name`; `generator` draws.
+        keep = None
+        if record["keep"] is not None:
+            keep = max(0, checks.whole("keep", record["keep"]) - 1)
+        design = design_from_dict(record["design"])
+        return cls._of_design(design, keep, account, generator)
 
-        Returns:
-            The total with this state.
-
-        Raises:
-            FormatError: the record is no running total, or of another version.
-        """
-        try:
-            if record["format"] != FORMAT or record["version"] != VERSION:
-                raise FormatError(f"{name} is not a running total of version {VERSION}")
-            if record["account"] is None:
-                account = None
-            else:
-                account = Account(*record["account"])
-            if record["keep"] is None:
-                keep = None
-            else:
-                keep = max(0, checks.whole("keep", record["keep"]) - 1)
-            made = cls._of_design(
-                design_from_dict(record["design"]), keep, account, generator
-            )
-            if record["open"] is not None:
-                made._continue(record["open"])
-            return made
-        except (
-            FormatError
-        ):  # says itself what is wrong, and quotes nothing of the state
-            raise
-        except (ValueError, KeyError, TypeError) as error:
-            raise FormatError(
-                f"the running total {name} cannot be read: {type(error).__name__}"
-            ) from error
-
-    def _continue(self, opened: Any) -> None:
-        self.certificate_ = Certificate.from_dict(opened["certificate"])
+    def _go_on(self, state: Mapping[str, Any]) -> None:
         check_paid(self.design_, self.certificate_)
         self._start()
-        self._noise.go_on([int(value) for value in opened["noise"]])
-        self._history = TotalHistory.from_record(self.design_, opened["history"])
+        self._noise.go_on([int(value) for value in state["noise"]])
+        self._history = TotalHistory.from_record(self.design_, state["history"])
 
     @classmethod
     def _of_design(
@@ -343,5 +294,7 @@ class RunningTotal(ReadTotals):
 
     def __reduce__(self) -> tuple[Callable[[], RunningTotal], tuple[()]]:
         # A copy is a new total with its own debit: two continuations of one noise would cancel it.
-        given = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
-        return partial(type(self), **given), ()
+        arguments = {
+            own.name: getattr(self, own.name) for own in fields(self) if own.init
+        }
+        return partial(type(self), **arguments), ()
