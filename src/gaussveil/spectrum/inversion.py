@@ -66,7 +66,27 @@ def _private_root(terms: Terms, goal: Array, limit: Array) -> Array:
     return xp.where(answer >= limit * BELOW_END, limit, answer)
 
 
-class _EpsilonLook:
+class _Look:
+    """A look at a log beside its goal, whatever it is of: how near is near enough, which widens after some looks."""
+
+    def __init__(self, goal: Array, fine_looks: int) -> None:
+        self._goal = goal
+        self._fine_looks = fine_looks
+        self._looks = 0
+
+    def _next(self, rows: Array) -> tuple[Array, Array, Array]:
+        """Goals of rows, the tolerance of each, and what is enough at this look, which is counted."""
+        xp = array_namespace(self._goal)
+        goal = take_rows(self._goal, rows)
+        tolerance = ROOT_TOLERANCE * xp.maximum(xp.ones_like(goal), xp.abs(goal))
+        enough = 4.0 * tolerance
+        if self._looks >= self._fine_looks:
+            enough = JUMP * tolerance
+        self._looks += 1
+        return goal, tolerance, enough
+
+
+class _EpsilonLook(_Look):
     """By how much log delta's upper end exceeds the goal, and where it should meet it, for rows of a batch.
 
     By Halley's step with the curvature of the first guess; then by epsilon as a cubic of log delta, from this place and
@@ -76,21 +96,20 @@ class _EpsilonLook:
     def __init__(
         self, terms: Terms, goal: Array, limit: Array, curvature: Array
     ) -> None:
+        super().__init__(goal, FINE_LOOKS)
         xp = array_namespace(goal)
         self._evaluate = _log_delta_of(terms, limit)
-        self._goal = goal
         self._curvature = curvature
         self._before = xp.full_like(goal, xp.inf)
         self._last = goal
         self._steep = goal
-        self._looks = 0
 
     def __call__(self, rows: Array, at: Array) -> tuple[Array, Array, Array]:
         xp = array_namespace(at)
-        goal = take_rows(self._goal, rows)
+        nudged = min(2.0**self._looks, 16.0)
+        goal, tolerance, enough = self._next(rows)
         value, slope = self._evaluate(rows, at)
         excess = value - goal
-        tolerance = ROOT_TOLERANCE * xp.maximum(xp.ones_like(goal), xp.abs(goal))
         bend = 1 - excess * take_rows(self._curvature, rows) / (2 * slope**2)
         step = excess / (
             slope * xp.where((bend > 0.5) & (bend < 2.0), bend, xp.ones_like(bend))
@@ -99,13 +118,11 @@ class _EpsilonLook:
         halved = xp.abs(excess) < xp.abs(before) / 2
         near = halved & (xp.abs(before) < CUBIC_WITHIN)
         step = xp.where(near, self._cubic(rows, at, excess, slope), step)
-        nudge = tolerance * min(2.0**self._looks, 16.0) / xp.abs(slope)
-        enough = 4.0 if self._looks < FINE_LOOKS else JUMP
+        nudge = tolerance * nudged / xp.abs(slope)
         self._before = put_rows(self._before, rows, excess)
         self._last = put_rows(self._last, rows, at)
         self._steep = put_rows(self._steep, rows, slope)
-        self._looks += 1
-        return excess, at - step + nudge + 4 * UNIT_ROUNDOFF * at, enough * tolerance
+        return excess, at - step + nudge + 4 * UNIT_ROUNDOFF * at, enough
 
     def _cubic(self, rows: Array, at: Array, excess: Array, slope: Array) -> Array:
         """The step that a cubic through this place and the one before it proposes."""
@@ -212,7 +229,7 @@ def threshold_at_tail(terms: Terms, level: Array) -> Array:
     return threshold
 
 
-class _TailLook:
+class _TailLook(_Look):
     """By how much a tail, or what a tail leaves, misses its goal as the threshold falls, and where it should meet it.
 
     A root from here has a tail that is not below its level: errors of the first kind that are allowed are made.
@@ -221,25 +238,21 @@ class _TailLook:
     def __init__(
         self, terms: Terms, region: rules.Region, goal: Array, side: float
     ) -> None:
+        super().__init__(goal, FINE_TAIL_LOOKS)
         self._terms = terms
         self._region = region
-        self._goal = goal
         self._side = side
-        self._looks = 0
 
     def __call__(self, rows: Array, at: Array) -> tuple[Array, Array, Array]:
         xp = array_namespace(at)
-        goal = take_rows(self._goal, rows)
+        goal, tolerance, enough = self._next(rows)
         value, slope, _ = contour.integrate(
             self._terms.rows(rows), -at, self._region
         )  # a bound will do far from the root
         excess = self._side * (goal - (value + at))
         falling = self._side * (slope - 1)
-        tolerance = ROOT_TOLERANCE * xp.maximum(xp.ones_like(goal), xp.abs(goal))
-        enough = 4.0 if self._looks < FINE_TAIL_LOOKS else JUMP
-        self._looks += 1
         proposal = at - excess / falling + tolerance / xp.abs(falling)
-        return excess, proposal, enough * tolerance
+        return excess, proposal, enough
 
 
 def tradeoff(terms: Terms, level: Array) -> Array:
