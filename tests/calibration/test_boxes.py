@@ -60,6 +60,15 @@ def test_no_covariance_at_all_is_cheaper_with_features(cells: int, touched: int,
     assert cost >= best.lower_bound * (1 - 1e-9)
 
 
+@pytest.mark.parametrize("weights", [(1e-3,), (2.0, 0.1), (50.0, 1.0, 7.0)])
+def test_one_cell_is_divided_at_the_square_of_all_roots(weights: tuple[float, ...]) -> None:
+    """Of variances v with sum 1/v <= 1 the least sum of w v is the square of the sum of root w: Cauchy and Schwarz."""
+    noise = box_noise(1, 1, count_weight=0.7, feature_weights=weights)
+    cost = 0.7 * noise.count_variance + float(np.dot(weights, noise.features))
+    least = float(np.sum(np.sqrt([0.7, *weights]))) ** 2
+    assert least * (1 - 1e-14) <= cost <= least * (1 + 1e-12)
+
+
 @pytest.mark.parametrize(("cells", "touched"), [(3, 2), (5, 5), (7, 3)])
 @pytest.mark.parametrize("features", [0, 1, 2])
 def test_the_stated_loss_is_that_of_the_worst_vertex(cells: int, touched: int, features: int) -> None:

@@ -28,6 +28,7 @@ from gaussveil import checks
 from gaussveil.accounting.account import Account
 from gaussveil.accounting.certificates.certificate import Certificate
 from gaussveil.accounting.certificates.draft import CertificateDraft
+from gaussveil.accounting.certificates.values import digest_of, rounded
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.diagnostics import refuse_private
 from gaussveil.accounting.ledger.database import LOGGER
@@ -137,6 +138,7 @@ class OpenDebit:
         self._certificate = certificate
         self._repeatable = repeatable
         self._closed = False
+        self._whole: tuple[Any] | None = None  # all that was drawn, where that is known
         self.drawn = False
 
     @property
@@ -146,15 +148,21 @@ class OpenDebit:
 
     @property
     def certificate(self) -> Certificate:
-        """The certificate of what was drawn."""
+        """The certificate of what was drawn, with its digest where that was the whole release."""
         if not self.drawn:
             raise LedgerStateError(
                 "nothing was drawn yet, so there is nothing to certify; call draw first"
             )
-        return self._certificate
+        if self._whole is None:
+            return self._certificate
+        return self._certificate.of_values(digest_of(*self._whole))
 
-    def draw(self, make: Callable[[], Value]) -> Value:
-        """Call `make`, which draws the noise; further calls inside the same transaction belong to the same release."""
+    def draw(self, make: Callable[[], Value], *, whole: bool = False) -> Value:
+        """Call `make`, which draws the noise; further calls inside the same transaction belong to the same release.
+
+        What is `whole` is all that will be released under the certificate: it is rounded to the digits that a digest
+        can carry, and the certificate carries that digest.
+        """
         if self._closed:
             raise LedgerStateError(
                 f"the transaction of release {self.id!r} has ended, so nothing more can be drawn under its debit; "
@@ -164,6 +172,9 @@ class OpenDebit:
             self._begin()
         self.drawn = True
         value = make()
+        if whole:
+            value = rounded(value)
+            self._whole = (value,)
         refuse_private(value, "a release's value")
         return value
 

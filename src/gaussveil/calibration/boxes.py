@@ -2,7 +2,8 @@
 
 A unit moves the count of each of at most k of d cells by at most 1, and beside it m features by at most as much, up or
 down. By symmetry the best covariance is a I + b 11' for the counts and s_i I for feature i. For counts alone b / a is
-found in closed form; the features' share of the loss is a search in one variable (derived: docs/math/tables.md).
+found in closed form; the features' share of the loss is a search in one variable, but for one cell (derived:
+docs/math/tables.md).
 """
 
 from __future__ import annotations
@@ -84,19 +85,7 @@ def box_noise(
     pooled = float(roots.sum()) ** 2
     share = 0.0
     if len(roots):
-        middle = 0.5 * math.log(
-            pooled / count_weight
-        )  # the best ratio of losses is about that of the roots
-        search = (middle - 4.0, middle + 4.0)
-        share = math.exp(
-            lowest(
-                lambda log: _best_bend(
-                    cells, touched, count_weight, pooled, math.exp(log)
-                )[0],
-                *search,
-                xtol=1e-9,
-            )
-        )
+        share = _best_share(cells, touched, count_weight, pooled)
     _, bend, loss = _best_bend(cells, touched, count_weight, pooled, share)
     own = loss
     shared = own * bend / (1 - cells * bend)
@@ -117,6 +106,23 @@ def box_noise(
         if proven.squared_loss() <= 1:
             return proven
         factor *= _SAFETY
+
+
+def _best_share(cells: int, touched: int, weight: float, pooled: float) -> float:
+    """How much features lose beside a count at the least cost.
+
+    Of one cell the cost is (weight + pooled/share) (1 + share), least at the ratio of the roots; of more it is about
+    there.
+    """
+    ratio = math.sqrt(pooled / weight)
+    if cells == 1:
+        return ratio
+
+    def cost(log_share: float) -> float:
+        return _best_bend(cells, touched, weight, pooled, math.exp(log_share))[0]
+
+    middle = math.log(ratio)
+    return math.exp(lowest(cost, middle - 4.0, middle + 4.0, xtol=1e-9))
 
 
 def _best_bend(

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from gaussveil import accounting
 from gaussveil.accounting import PrivateDiagnostics
-from gaussveil.containers import FormNotes
 from gaussveil.errors import ShapeError
 from gaussveil.mechanisms.class_label import ClassLabelNoise
 from gaussveil.mechanisms.forecast_plan import errors_kw
@@ -68,9 +67,9 @@ class _ForecastNoise(ClassLabelNoise):
     found_form: tuple[str, ...] = ()
     """What of the form of the readings' table nobody wrote down."""
 
-    def _guarantee(self, plan: Plan, read: object) -> accounting.Guarantee:
-        del read
-        return super()._guarantee(plan, FormNotes(self.found_form))
+    def _guarantee(self, plan: Plan, found: tuple[str, ...]) -> accounting.Guarantee:
+        del found
+        return super()._guarantee(plan, self.found_form)
 
     def _said(self, released: str, *centres: Floats, draw: str | None = None) -> Plan:
         said = super()._said(released, *centres, draw=self.past)

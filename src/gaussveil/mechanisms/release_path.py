@@ -17,13 +17,12 @@ from typing import Any, ClassVar, Self, TypeVar
 from numpy.typing import ArrayLike
 
 from gaussveil import accounting, checks
-from gaussveil.accounting.certificates.values import digest_of, rounded
 from gaussveil.accounting.directed import sampler_delta
 from gaussveil.accounting.ledger.rules import PERSONAL
 from gaussveil.accounting.names import one_spelling
 from gaussveil.containers import form_notes
 from gaussveil.errors import ParameterError
-from gaussveil.mechanisms.source_rows import form_assumption
+from gaussveil.mechanisms.source_rows import assumed_form
 from gaussveil.noise import Generator
 from gaussveil.shown import Shown
 
@@ -232,25 +231,25 @@ class Mechanism(ABC):
                 'an account of a ledger, as in Account("town.ledger", "winter")',
                 self.account,
             )
-        people = self.people or form_notes(read).people
-        draft = self._draft(plan, self._guarantee(plan, read), people)
+        notes = form_notes(read)
+        people = self.people or notes.people
+        draft = self._draft(plan, self._guarantee(plan, notes.found), people)
         if is_planning():
             raise _Planned(plan)
-        # Keyed names of what is drawn from, one for all accounts of a ledger.
-        charge = plan.charge.drawn_from(
-            *(
-                accounting.draw_identity(self.account, drawn)
-                for drawn in plan.drawn_from
+        charge = plan.charge
+        if plan.drawn_from:
+            # Keyed names of what is drawn from, one for all accounts of a ledger.
+            charge = charge.drawn_from(
+                *(
+                    accounting.draw_identity(self.account, drawn)
+                    for drawn in plan.drawn_from
+                )
             )
-        )
         with accounting.transaction(
             self.account, charge, draft, at_once=True, people=people or ""
         ) as debit:
-            value = debit.draw((lambda: rounded(draw())) if whole else draw)
-        if whole:
-            self.certificate_ = debit.certificate.of_values(digest_of(value))
-        else:
-            self.certificate_ = debit.certificate
+            value = debit.draw(draw, whole=whole)
+        self.certificate_ = debit.certificate
         return accounting.Release(value, self.certificate_)
 
     def _rehearse(
@@ -259,8 +258,8 @@ class Mechanism(ABC):
         """What `_publish` does, of a draw that reaches no data and with no account: whatever fails, fails for free."""
         draft = self._draft(plan, accounting.Guarantee.none("rehearsed without data"))
         with accounting.transaction(None, plan.charge, draft) as debit:
-            value = debit.draw(lambda: rounded(draw()))
-        return accounting.Release(value, debit.certificate.of_values(digest_of(value)))
+            value = debit.draw(draw, whole=True)
+        return accounting.Release(value, debit.certificate)
 
     def _draft(
         self, plan: Plan, guarantee: accounting.Guarantee, people: str | None = None
@@ -283,7 +282,7 @@ class Mechanism(ABC):
             parameters=plan.parameters,
         )
 
-    def _guarantee(self, plan: Plan, read: object) -> accounting.Guarantee:
+    def _guarantee(self, plan: Plan, found: tuple[str, ...]) -> accounting.Guarantee:
         """The weakest of what the noise, the model and the releases that the plan was built from allow.
 
         Where nobody wrote down how the table is read, it names that as well: the form was found in private cells.
@@ -296,7 +295,7 @@ class Mechanism(ABC):
             own = accounting.Guarantee.none("seeded")
         weakest = accounting.Guarantee.least(own, *map(inherited, plan.built_from))
         if weakest.kind != "none":
-            assumed = form_assumption(read)
+            assumed = assumed_form(found)
         else:
             assumed = ""
         return accounting.Guarantee(

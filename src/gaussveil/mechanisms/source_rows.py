@@ -81,7 +81,11 @@ def sorted_columns(
 
 def form_assumption(read: Any) -> str:
     """What a guarantee assumes of a table whose form nobody wrote down; nothing of one with a pinned form."""
-    found = form_notes(read).found
+    return assumed_form(form_notes(read).found)
+
+
+def assumed_form(found: tuple[str, ...]) -> str:
+    """The same of what of a form nobody wrote down."""
     if not found:
         return ""
     if found == (FOUND_IN_OBJECTS,):

@@ -195,7 +195,7 @@ class TableRelease(Mechanism):
     def _identified(self, data: Any) -> Source:
         """The table, its units named by text: no unit's name makes those of others numbers."""
         source = as_source(data)
-        if self.unit in source.schema.names:
+        if self.unit in source.view.columns:
             return source.identified(self.unit)
         return source
 
