@@ -7,7 +7,8 @@ nobody saw (synthetic_scores.py). Means of ten draws of ours (DRAWS) and of fewe
 hour (PEER_DRAWS, 0 leaves them out; SETS names tables). MST and AIM are those of dpmm, which is built on Private-PGM.
 They get more than they may: 32 cells between quantiles of the private numbers, frequent numbers apart, for nothing.
 PEER_ITERATIONS (1,000) and PEER_MEGABYTES (80, AIM's own) bound their fits. Histograms: 32 even cells, or values.
-Bands of `summary()` are counted in COVERAGE_DRAWS releases of each set: how many hold the private table's own number.
+Bands of `summary()` are counted in COVERAGE_DRAWS releases of each set, from COVERAGE_REPLAYS replays each: how many
+hold the private table's own number, of all, and of the trusted ones by kind of statement.
 Ours and histograms are drawn side by side (WORKERS), peers, which take gigabytes, one after the other. With
 RESUME=FOLDER a run that was ended goes on there, draw by draw. Rows of sets that SETS leaves out, and what PEER_DRAWS=0
 leaves out of peers, stay as they are stored, and say so.
@@ -40,7 +41,9 @@ from side_by_side import kept, side_by_side
 HERE = Path(__file__).parent
 DRAWS = int(os.environ.get("DRAWS", "10"))
 COVERAGE_DRAWS = int(os.environ.get("COVERAGE_DRAWS", "3"))
+COVERAGE_REPLAYS = int(os.environ.get("COVERAGE_REPLAYS", "16"))
 COVERAGE = (0.93, 0.99)
+KINDS = ("mean", "quantile", "share", "correlation")
 PEER_DRAWS = int(os.environ.get("PEER_DRAWS", "1"))
 PEER_PYTHON = os.environ.get("PEER_PYTHON") or str(HERE.parent / ".venv-peers-synthetic" / "bin" / "python")
 PEER_ITERATIONS = int(os.environ.get("PEER_ITERATIONS", "1000"))
@@ -81,17 +84,17 @@ def ours(table: pd.DataFrame, public: sets.PublicRanges, seed: int) -> pd.DataFr
 
 
 def covered(job: tuple[str, int]) -> Scores:
-    """Share of the bands of one release that hold the private table's own number: all, trusted ones, correlations."""
+    """Share of the bands of one release that hold the private table's own number: all, trusted ones, these by kind."""
     name, seed = job
     table = getattr(sets, name)(ROWS[name], seed)
     synthetic = released(table, getattr(sets, name.upper()))
-    bands = synthetic.summary(seed=seed)
+    bands = synthetic.summary(seed=seed, replays=COVERAGE_REPLAYS)
     truth = statements(pa.Table.from_pandas(table, preserve_index=False), synthetic.model_.columns)
     asked = bands[bands["statistic"] != "missing"]
     own = [truth[StatedNumber(*one)] for one in zip(asked["column"], asked["statistic"], asked["other"], strict=True)]
     held = (asked["low"] <= own) & (own <= asked["high"])
     parts = {"all bands": held == held, "trusted bands": asked["trusted"]}
-    parts |= {"bands of correlations": asked["statistic"] == "correlation"}
+    parts |= {f"trusted {kind}s": asked["trusted"] & asked["statistic"].str.startswith(kind) for kind in KINDS}
     return {what: float(held[part].mean()) for what, part in parts.items() if part.any()}
 
 
@@ -248,7 +251,7 @@ def coverage_rows(name: str) -> list[dict[str, Any]]:
         return []
     shares = pd.DataFrame(side_by_side(covered, [(name, seed) for seed in range(COVERAGE_DRAWS)])).mean().to_dict()
     low, high = COVERAGE
-    note = f"{COVERAGE_DRAWS} releases; at most {high}"
+    note = f"{COVERAGE_DRAWS} releases of {COVERAGE_REPLAYS} replays; at most {high}"
     return [row(f"{name}: {what}", one, None, low, low <= one <= high, note) for what, one in shares.items()]
 
 

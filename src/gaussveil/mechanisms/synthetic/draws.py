@@ -29,7 +29,7 @@ from gaussveil.noise import Generator
 from gaussveil.postprocessing.class_guess import Guess
 from gaussveil.postprocessing.clipped_moments import mean_gain, radius_from_quantile
 from gaussveil.postprocessing.synthetic.cells import Cells, each_whole
-from gaussveil.postprocessing.synthetic.columns import Column
+from gaussveil.postprocessing.synthetic.columns import NUMBER, WHOLE, Column
 from gaussveil.postprocessing.synthetic.dependence import latent_correlations
 from gaussveil.postprocessing.synthetic.laws import (
     SeenColumn,
@@ -88,7 +88,7 @@ class SyntheticDraws:
         means = self._means(known, weights)
         marginals = [
             self._law(
-                SeenColumn(
+                SeenColumn.of(
                     column,
                     cells.get(column.name),
                     noisy,
@@ -264,7 +264,10 @@ class SyntheticDraws:
     def _cell_counts(
         self, columns: Sequence[Column], known: dict[str, tuple[Cells, Floats]]
     ) -> tuple[dict[str, Cells], list[Floats]]:
-        """Cells of the columns of numbers; noisy counts of every column's cells by class, missing ones beside them."""
+        """Cells of the columns of numbers; noisy counts of every column's cells by class, missing ones beside them.
+
+        Numbers beyond a learnt range are counted apart: they were not looked for, and may lie anywhere.
+        """
         parts = []
         cells = {}
         for column in columns:
@@ -277,8 +280,14 @@ class SyntheticDraws:
                     if column.name in known
                     else each_whole(*_ends(column))
                 )
-                place = cells[column.name].codes(self.cells[column.name])
-                size = cells[column.name].size
+                found = cells[column.name]
+                if column.low is None:
+                    sized = column.kind in (NUMBER, WHOLE)
+                    place = found.codes_or_beyond(self.cells[column.name], sized)
+                    size = found.size + 2
+                else:
+                    place = found.codes(self.cells[column.name])
+                    size = found.size
             place = np.where(place < 0, size, place)
             parts.append(
                 np.bincount(
@@ -290,10 +299,16 @@ class SyntheticDraws:
         return cells, counts
 
     def _law(self, seen: SeenColumn, weights: Floats) -> Marginal:
-        """The law of a column by class; of series, correlations are read off scores alone, values have their draw."""
+        """The law of a column by class, and what correlations are read off.
+
+        Of series scores alone, since values have their draw; of clusters far apart values alone, since a correlation
+        inside clusters is in the scores as much as one between them, and is nothing to the values.
+        """
         law = law_of(seen, weights)
         if any(seen.column.name in one for one in self.records.series):
             return replace(law, value_part=0.0)
+        if law.partition is not None and law.is_clustered:
+            return replace(law, value_part=1.0)
         return law
 
     def _places(self, column: Column, marginal: Marginal) -> Integers:

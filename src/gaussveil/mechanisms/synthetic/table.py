@@ -188,15 +188,18 @@ class SyntheticTable(Mechanism):
         assert quality is not None
         errors = replayed_errors(self.model_, self._remade, replays, len(rows), seed)
         columns = self.model_.columns
+        said = statements(rows, columns)
+        tails = tail_rooms(rows, columns, self.model_.tails, self._series)
         return self._framed(
             banded(
-                statements(rows, columns),
+                said,
                 errors,
                 quality.least_share,
                 columns,
                 self.model_.rooms(self._series),
                 self.model_.unknown,
-                tail_rooms(rows, columns, self.model_.tails, self._series),
+                tails | self.model_.far_rooms(said),
+                self.model_.model_errors(said),
             )
         )
 

@@ -92,6 +92,19 @@ class Cells:
         found = self._bounds[2][below + above - 1]
         return np.where(np.isnan(numbers), -1, found).astype(np.int64)
 
+    def codes_or_beyond(self, numbers: Floats, sized: bool) -> Integers:
+        """As `codes`, but `size` for a number below the range and `size` + 1 for one above it.
+
+        Of `sized` numbers, which have a zero, those between it and the range are in its nearest cell: they lie as near.
+        """
+        found = self.codes(numbers)
+        low, high = self.edges[[0, -1]].tolist()
+        if sized:
+            low, high = min(low, 0.0), max(high, 0.0)
+        found[numbers < low] = self.size
+        found[numbers > high] = self.size + 1
+        return found
+
     def quantiles(self, masses: Floats, shares: Floats) -> Floats:
         """Numbers below which these shares lie, evenly spread in each interval."""
         total = np.concatenate([[0.0], np.cumsum(masses)]) / max(

@@ -88,5 +88,8 @@ def even(generator: np.random.Generator, count: int) -> Floats:
 
 def _evened(generator: np.random.Generator, scores: Floats) -> Floats:
     count = len(scores)
-    places = np.argsort(np.argsort(scores, axis=0), axis=0)
+    places = np.empty(scores.shape, dtype=np.int64)
+    np.put_along_axis(
+        places, np.argsort(scores, axis=0), np.arange(count)[:, None], axis=0
+    )
     return np.asarray(ndtri((places + generator.random(scores.shape)) / max(count, 1)))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gaussveil.postprocessing.synthetic.cells import (
+    OUTER_DEVIATIONS,
     Cells,
     trimmed,
     with_single_values,
@@ -27,6 +28,10 @@ from gaussveil.typing import Floats, Integers
 
 LEAST_SHARE = 1e-9  # of a cell, so that its score exists
 STEEPEST_TILT = 12.0
+HEAVY = 0.4  # logarithm per normal score from which on a tail may go beyond what noise hides
+HIDDEN_DEVIATIONS = (
+    2.0  # of its noise by which a tail may have more numbers than were counted
+)
 HALVINGS = 50
 RAKES = 10
 
@@ -43,6 +48,46 @@ class SeenColumn:
     """Of columns whose cells were looked for: counts in all classes together."""
     means: Floats | None = None
     """Of these columns, with several classes: mean pooled scores by class."""
+    beyond: Floats | None = None
+    """Of a learnt range: counts by class of numbers below it and above it (K x 2)."""
+
+    @classmethod
+    def of(
+        cls,
+        column: Column,
+        cells: Cells | None,
+        released: Floats,
+        deviation: float,
+        prior: Floats | None = None,
+        means: Floats | None = None,
+    ) -> SeenColumn:
+        """From counts of cells, of numbers beyond a learnt range where there is one, and of missing ones."""
+        seen = cls(column, cells, released, deviation, prior, means)
+        if cells is None or released.shape[1] == cells.size + 1:
+            return seen
+        inside = np.delete(released, [cells.size, cells.size + 1], axis=1)
+        beyond = released[:, cells.size : cells.size + 2]
+        return replace(seen, counts=inside, beyond=beyond)
+
+    def with_beyond(self) -> SeenColumn:
+        """Numbers beyond a learnt range, as far as they stand out of the noise, in the outermost cells."""
+        if self.beyond is None:
+            return self
+        least = OUTER_DEVIATIONS * self.together
+        kept = np.where(self.beyond.sum(axis=0) > least, self.beyond, 0.0)
+        counts = self.counts.copy()
+        counts[:, 0] += kept[:, 0]
+        counts[:, -2] += kept[:, 1]
+        return replace(self, counts=counts, beyond=kept)
+
+    @property
+    def shares_beyond(self) -> tuple[float, float]:
+        """How much of the column lies below and above its learnt range."""
+        if self.beyond is None:
+            return 0.0, 0.0
+        whole = max(float(self.counts[:, :-1].sum()), 1.0)
+        low, high = np.maximum(self.beyond.sum(axis=0), 0.0) / whole
+        return float(low), float(high)
 
     def trimmed(self) -> SeenColumn:
         """With the outermost cells put together until they stand out of the noise; empty ones of a learnt range go."""
@@ -64,7 +109,8 @@ class SeenColumn:
 
 def law_of(seen: SeenColumn, weights: Floats) -> Marginal:
     """The law of a column in every class, of which there are `weights` records."""
-    seen = seen.trimmed()
+    whole = seen
+    seen = seen.with_beyond().trimmed()
     if seen.counts.shape[1] == 1:
         return _without_values(len(weights))
     missing = _missing(seen, weights)
@@ -81,7 +127,34 @@ def law_of(seen: SeenColumn, weights: Floats) -> Marginal:
         if seen.column.is_whole
         else with_single_values(cells, base)
     )
-    return Marginal(low, high, shares, missing, None, cells, base)
+    law = Marginal(low, high, shares, missing, None, cells, base)
+    law = replace(law, beyond=seen.shares_beyond)
+    return replace(law, reach=_reach(law, whole, weights * (1 - missing)))
+
+
+def _reach(law: Marginal, seen: SeenColumn, weights: Floats) -> tuple[float, float]:
+    """How far tails may go: beyond cells of a learnt range that noise hides, where they bend outwards.
+
+    Not where the tail would have more numbers there than were counted: it ends before, as that of ages does.
+    """
+    ends = list(law.ends)
+    if seen.cells is None or seen.beyond is None:
+        return ends[0], ends[1]
+    together = seen.counts[:, :-1].sum(axis=0)
+    for place, farthest in enumerate(seen.cells.edges[[0, -1]].tolist()):
+        hidden = seen.cells.low >= ends[1] if place else seen.cells.high <= ends[0]
+        if not hidden.any() or law.bends[place] < HEAVY:
+            continue
+        reach = (ends[0], farthest) if place else (farthest, ends[1])
+        longer = replace(law, reach=reach)
+        told = sum(
+            float(records) * longer.share_beyond(ends[place], k, bool(place))
+            for k, records in enumerate(weights)
+        )
+        doubt = HIDDEN_DEVIATIONS * seen.together * math.sqrt(hidden.sum())
+        if told <= float(together[hidden].sum()) + doubt:
+            ends[place] = farthest
+    return ends[0], ends[1]
 
 
 def counts_of_classes(
@@ -126,8 +199,8 @@ def ranged(column: Column, marginal: Marginal) -> Column:
     if column.is_category or column.low is not None:
         return column
     least, most = column.limits
-    low = max(float(marginal.low[0]), least)
-    high = min(float(marginal.high[-1]), most)
+    low = max(marginal.ends[0], least)
+    high = min(marginal.ends[1], most)
     if column.is_whole:
         low = math.ceil(low)
         high = math.floor(high)

@@ -20,11 +20,17 @@ MISSING_DEVIATIONS = (
     4.0  # of its noise by which a share of missing cells must exceed zero
 )
 STEEPEST = 2.0  # logarithm by which the steps of a tail may grow per normal score
-FLATTEST = 1.0  # the same, by which they may shrink
+FLATTEST = 2.5  # the same, by which they may shrink; those of an even law do by its score, about 2
 TAIL_REACH = 4.0  # how far beyond its last edge a tail goes, in that edge's distance from the median
+TAIL_POINTS = 64  # at which a tail is looked at
+SPREAD_POINTS = 512  # at which a law is
 HERMITE = 12  # degrees of polynomials by which signals are described
 VALUE_PART = 0.5  # of what correlations are read off: a value, the rest a normal score
 FARTHEST = 3.5  # standard deviations to which values are moved
+MIDDLE = 0.05  # of the numbers, on either side, that are left aside where clusters are looked for
+GAP = (
+    0.4  # of the middle numbers' spread, from which on an empty interval parts clusters
+)
 TAIL_STEPS = (
     0.75,
     1.5,
@@ -86,6 +92,10 @@ class Marginal:
     """Of numbers: shares of the cells in all classes together, by which the tails beyond the last edges are drawn."""
     value_part: float = VALUE_PART
     """Of numbers: how much of what correlations are read off is a value, the rest a normal score."""
+    beyond: tuple[float, float] = (0.0, 0.0)
+    """Of numbers whose range was learnt: shares below and above it, which are drawn inside."""
+    reach: tuple[float, float] | None = None
+    """Of numbers: how far the tails may go, where that is farther than the outermost cells."""
 
     @cached_property
     def _sorted(self) -> Floats:
@@ -107,11 +117,36 @@ class Marginal:
         """Largest share of one interval, inside which nothing was counted; single numbers, `step` wide, are none."""
         if self.order is not None:
             return 0.0
+        return float(self.together[self.high - self.low > step].max(initial=0.0))
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest number that may be drawn."""
+        if self.reach is None:
+            return float(self.low[0]), float(self.high[-1])
+        return self.reach
+
+    @property
+    def together(self) -> Floats:
+        """Shares of the cells in all classes together."""
         if self.pooled is None:
-            shares = self.shares.mean(axis=0)
-        else:
-            shares = self.pooled
-        return float(shares[self.high - self.low > step].max(initial=0.0))
+            return np.asarray(self.shares.mean(axis=0))
+        return self.pooled
+
+    @property
+    def is_clustered(self) -> bool:
+        """Whether an interval between numbers holds much of what lies between the .05 and the .95 quantile."""
+        below = np.cumsum(self.together)
+        first, last = np.searchsorted(below / below[-1], [MIDDLE, 1 - MIDDLE])
+        spread = self.high[last] - self.low[first]
+        gaps = (self.high - self.low)[first + 1 : last]
+        return bool(gaps.max(initial=0.0) > GAP * spread)
+
+    def width_at(self, number: float) -> float:
+        """Of the interval that a number lies in, 0 of a single value."""
+        place = int(np.searchsorted(self.high, number, side="left"))
+        place = min(place, len(self.high) - 1)
+        return float(self.high[place] - self.low[place])
 
     @property
     def tails(self) -> tuple[float, float]:
@@ -119,6 +154,15 @@ class Marginal:
         low = float(self.high[0]) if self.low[0] < self.high[0] else -math.inf
         high = float(self.low[-1]) if self.low[-1] < self.high[-1] else math.inf
         return low, high
+
+    @property
+    def held_spread(self) -> float:
+        """Part of the standard deviation that is left where the outermost cells' numbers lie at their inner ends."""
+        places = ndtri((np.arange(SPREAD_POINTS) + 0.5) / SPREAD_POINTS)
+        groups = range(len(self.shares))
+        drawn = np.concatenate([self.numbers(places, k) for k in groups])
+        spread = float(drawn.std())
+        return float(np.clip(drawn, *self.tails).std()) / spread if spread > 0 else 1.0
 
     @cached_property
     def hermite(self) -> Floats:
@@ -205,15 +249,65 @@ class Marginal:
                     knots,
                     scores[inside],
                     self._tails(start, end),
+                    (
+                        self.ends[0] if start == 0 else float(knots[0]),
+                        self.ends[1] if end == len(wide) else float(knots[-1]),
+                    ),
                 )
         return found
 
+    def share_beyond(self, number: float, group: int, upper: bool) -> float:
+        """Of a class, how much its tail has above a number in its last cell, or below one in its first."""
+        sign = 1 if upper else -1
+        edge = self.limits[group, -2 if upper else 1]
+        share = float(ndtr(-sign * edge))
+        places = (np.arange(TAIL_POINTS) + 0.5) / TAIL_POINTS
+        numbers = self.numbers(-sign * ndtri(share * places), group)
+        return share * float(np.mean(sign * (numbers - number) > 0))
+
+    @property
+    def unplaced(self) -> tuple[float, float]:
+        """Shares of which only the side is known: numbers beyond a learnt range, or in an outermost cell far from all.
+
+        Such a cell is no tail of those inside, for which the quantile curve would have to bend as no law of people's
+        numbers does: a cluster lies somewhere in it.
+        """
+        parts = zip(self.beyond, self.bends, self.together[[0, -1]])
+        low, high = (
+            max(out, float(share) if bend >= STEEPEST else 0.0)
+            for out, bend, share in parts
+        )
+        return low, high
+
+    @property
+    def hidden(self) -> float:
+        """How little values follow normal scores: the root of the part of their variance that scores do not tell."""
+        if self.order is not None:
+            return 0.0
+        places = ndtri((np.arange(SPREAD_POINTS) + 0.5) / SPREAD_POINTS)
+        told = []
+        for k in range(len(self.shares)):
+            values = self.numbers(places, k)
+            spread = max(float(values.std() * places.std()), 1e-300)
+            told.append(float(np.mean((values - values.mean()) * places)) / spread)
+        return math.sqrt(max(1 - float(np.mean(told)) ** 2, 0.0))
+
+    @property
+    def bends(self) -> tuple[float, float]:
+        """By which logarithm the steps of the lower and of the upper tail grow per normal score."""
+        wide = np.flatnonzero(self.high <= self.low)
+        first = int(wide[0]) if len(wide) else len(self.low)
+        last = int(wide[-1]) + 1 if len(wide) else 0
+        found = []
+        for start, end, sign in ((0, first, -1), (last, len(self.low), 1)):
+            knots = np.concatenate([self.low[start : start + 1], self.high[start:end]])
+            limits, heights = _distinct(self._tails(start, end), knots)
+            found.append(_bent(limits, heights, sign)[1] if len(limits) > 1 else 0.0)
+        return found[0], found[1]
+
     def _tails(self, start: int, end: int) -> Floats:
         """Limits of the cells of a run of intervals in all classes together."""
-        if self.pooled is None:
-            shares = self.shares.mean(axis=0)
-        else:
-            shares = self.pooled
+        shares = self.together
         below = np.concatenate([[0.0], np.cumsum(shares)]) / shares.sum()
         below[-1] = 1.0
         return np.asarray(ndtri(np.clip(below, 0.0, 1.0)))[start : end + 1]
@@ -238,7 +332,13 @@ def _density(scores: Floats) -> Floats:
     )
 
 
-def _between(limits: Floats, knots: Floats, scores: Floats, pooled: Floats) -> Floats:
+def _between(
+    limits: Floats,
+    knots: Floats,
+    scores: Floats,
+    pooled: Floats,
+    ends: tuple[float, float],
+) -> Floats:
     """Monotone cubics through (limit, knot); beyond the last finite limits as in all classes together."""
     seen, knot = _distinct(limits, knots)
     if len(seen) < 2:
@@ -253,7 +353,7 @@ def _between(limits: Floats, knots: Floats, scores: Floats, pooled: Floats) -> F
         if beyond.any() and len(every) > 1:
             rest = ndtr(-sign * scores[beyond]) / ndtr(-sign * last)
             alike = -sign * ndtri(np.maximum(rest * ndtr(-sign * every[end]), 1e-300))
-            found[beyond] = _tail(every, height, alike, sign, float(knots[end]))
+            found[beyond] = _tail(every, height, alike, sign, ends[end])
     return np.asarray(found)
 
 
@@ -270,8 +370,24 @@ def _tail(
     limits: Floats, knots: Floats, scores: Floats, sign: int, end: float
 ) -> Floats:
     """Beyond the last limit: the quantile curve goes on as it bent before, and stays within the range."""
-    away = sign * (limits if sign > 0 else limits[::-1])
-    height = sign * (knots if sign > 0 else knots[::-1])
+    slope, growth = _bent(limits, knots, sign)
+    away, height = _outwards(limits, knots, sign)
+    beyond = sign * scores - away[-1]
+    moved = slope * (
+        np.expm1(growth * beyond) / growth if abs(growth) > 1e-6 else beyond
+    )
+    farthest = height[-1] + TAIL_REACH * (height[-1] - np.interp(0.0, away, height))
+    return np.asarray(sign * np.minimum(height[-1] + moved, min(sign * end, farthest)))
+
+
+def _outwards(limits: Floats, knots: Floats, sign: int) -> tuple[Floats, Floats]:
+    """Limits and knots that rise towards the upper end, or towards the lower one."""
+    return sign * limits[::sign], sign * knots[::sign]
+
+
+def _bent(limits: Floats, knots: Floats, sign: int) -> tuple[float, float]:
+    """The slope of the quantile curve at its last limit, and the logarithm by which it grows per normal score."""
+    away, height = _outwards(limits, knots, sign)
     last = len(away) - 1
     near, far = (
         int(np.clip(np.searchsorted(away, away[-1] - gap), 0, last - 1))
@@ -283,10 +399,4 @@ def _tail(
         earlier = (height[near] - height[far]) / (away[near] - away[far])
         growth = float(np.log(slope / earlier) / ((away[-1] - away[far]) / 2))
     growth = float(np.clip(growth, -FLATTEST, STEEPEST))
-    slope *= np.exp(growth * (away[-1] - away[near]) / 2)
-    beyond = sign * scores - away[-1]
-    moved = slope * (
-        np.expm1(growth * beyond) / growth if abs(growth) > 1e-6 else beyond
-    )
-    farthest = height[-1] + TAIL_REACH * (height[-1] - np.interp(0.0, away, height))
-    return np.asarray(sign * np.minimum(height[-1] + moved, min(sign * end, farthest)))
+    return float(slope * np.exp(growth * (away[-1] - away[near]) / 2)), growth

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,12 @@ from gaussveil.postprocessing.synthetic.marginals import Marginal
 from gaussveil.postprocessing.synthetic.pairs import POOL, SMALLEST_POOL, CountedPairs
 from gaussveil.postprocessing.synthetic.quality import Quality
 from gaussveil.postprocessing.synthetic.series import Chain
+from gaussveil.postprocessing.synthetic.summary import (
+    Room,
+    StatedNumber,
+    beyond_rooms,
+    model_errors,
+)
 from gaussveil.typing import Floats
 
 AT_ONCE = 40_000  # rows
@@ -103,13 +109,36 @@ class SyntheticModel:
         return made
 
     @property
-    def tails(self) -> dict[str, tuple[float, float]]:
-        """Inner ends of the outermost cells of columns of numbers: what lies beyond was counted in one piece."""
+    def laws(self) -> dict[str, Marginal]:
+        """Of columns of numbers, by name."""
         return {
-            column.name: marginal.tails
+            column.name: marginal
             for column, marginal in zip(self.features, self.marginals)
             if not column.is_category
         }
+
+    def model_errors(
+        self, said: Mapping[StatedNumber, float]
+    ) -> dict[StatedNumber, float]:
+        """By how much statements of its rows may be off whatever the noise."""
+        laws = self.laws
+        return model_errors(
+            said,
+            self.columns,
+            lambda name, number: laws[name].width_at(number),
+            {name: one.hidden for name, one in laws.items()},
+        )
+
+    def far_rooms(self, said: Mapping[StatedNumber, float]) -> dict[StatedNumber, Room]:
+        """Of statements that rest on numbers of which only the side is known."""
+        return beyond_rooms(
+            said, {name: one.unplaced for name, one in self.laws.items()}
+        )
+
+    @property
+    def tails(self) -> dict[str, tuple[float, float]]:
+        """Inner ends of the outermost cells of columns of numbers: what lies beyond was counted in one piece."""
+        return {name: one.tails for name, one in self.laws.items()}
 
     def latents(self, generator: np.random.Generator, size: int) -> Latents:
         """Normal scores of rows, pairs aside."""

@@ -14,6 +14,7 @@ INSIDE = 0.25  # of its share, by which the law inside the largest interval is o
 LARGEST_GAP = 0.2  # mean expected distance of columns above which rows are refused
 MOST_EMPTY = 0.5  # of the columns, above which rows are refused
 WORTH_TELLING = 0.05  # share of a column at one end of its range
+LEAST_HELD = 0.8  # of a column's spread that does not rest on how far tails reach, without a word
 MOST_OTHERS = 0.05  # share of a column's values that may be others without a word
 
 
@@ -146,6 +147,20 @@ def quality_of(
         for name, share in ends.items()
         if share > WORTH_TELLING
     ]
+    advice += [
+        f"{share:.0%} of {name!r} lie far from all others, and only on which side is known: trust no mean or "
+        "correlation of it; give its range (between), and leave cells empty where a number such as -999 says that none "
+        "is known."
+        for name, share in _unplaced(marginals).items()
+        if share > 0
+    ]
+    advice += [
+        f"{1 - held:.0%} of the standard deviation of {name!r} rest on how far its outermost numbers reach, of which "
+        "only the count is known: trust neither it nor the largest and smallest numbers; more rows, fewer columns or "
+        "label values, or a larger epsilon help."
+        for name, held in _held(marginals).items()
+        if held < LEAST_HELD
+    ]
     others = {
         one.name: float(marginals[one.name].shares[:, -1].mean())
         for one in columns
@@ -165,11 +180,26 @@ def quality_of(
     return replace(found, advice=tuple(advice))
 
 
+def _unplaced(marginals: Mapping[str, Marginal]) -> dict[str, float]:
+    """Of columns of numbers, the share of which only the side is known."""
+    return {
+        name: sum(one.unplaced)
+        for name, one in marginals.items()
+        if one.partition is not None
+    }
+
+
+def _held(marginals: Mapping[str, Marginal]) -> dict[str, float]:
+    """Of columns of numbers, the part of their spread that does not rest on how far tails reach."""
+    return {
+        name: one.held_spread
+        for name, one in marginals.items()
+        if one.partition is not None
+    }
+
+
 def _at_ends(marginal: Marginal) -> float:
     """Share of numbers that are the smallest or the largest possible one, but for a zero, which is one of its own."""
-    if marginal.pooled is None:
-        shares = marginal.shares.mean(axis=0)
-    else:
-        shares = marginal.pooled
+    shares = marginal.together
     moved = (marginal.low == marginal.high) & (marginal.low != 0)
     return float(shares[0] * moved[0] + shares[-1] * moved[-1])

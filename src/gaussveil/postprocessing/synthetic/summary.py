@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,8 +16,11 @@ from gaussveil.typing import Floats
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 COVERAGE = 0.95
-MODEL_CORRELATION = (
-    0.03  # by which normal scores may miss a correlation whatever the noise
+MODEL_CORRELATION = 0.045  # by which normal scores may miss a correlation of values that they do not tell
+INSIDE = 0.125  # of the interval that holds a quantile, by which it may be off whatever the noise
+MEAN_ROOM = 0.5  # of the way that all numbers in the outermost cells may have to go, that a mean may
+BEYOND_LEVEL = (
+    1.5  # of the share beyond a learnt range, up to which quantiles may lie there
 )
 NO_ROOM = (0.0, 0.0)
 WIDEST = 0.15  # half-width from which a share or a correlation is not trusted
@@ -98,8 +101,8 @@ def tail_rooms(
 ) -> dict[StatedNumber, Room]:
     """How far statements rest on where numbers lie in a column's outermost cells, of which only the count is released.
 
-    They may lie as near as the inner end, or as much farther than the tail that is drawn. Correlations of neighbours of
-    a series rest on values, too.
+    They may lie as near as the inner end, or as much farther than the tail that is drawn; a mean, to which both tails
+    and all of their numbers add, half of that way. Correlations of neighbours of a series rest on values, too.
     """
     made: dict[StatedNumber, Room] = {}
     numbers: dict[str, Floats] = {}
@@ -115,7 +118,7 @@ def tail_rooms(
         if not known.any():
             continue
         moved = numbers[column.name][known] - inner[column.name][known]
-        mean = float(np.abs(moved).mean())
+        mean = MEAN_ROOM * float(np.abs(moved).mean())
         made[StatedNumber(column.name, "mean")] = mean, mean
         for level, one in zip(LEVELS, np.quantile(numbers[column.name][known], LEVELS)):
             far = abs(float(one - np.clip(one, *tails[column.name])))
@@ -132,6 +135,62 @@ def tail_rooms(
     return made
 
 
+def model_errors(
+    said: Mapping[StatedNumber, float],
+    columns: Sequence[Column],
+    width_at: Callable[[str, float], float],
+    hidden: Mapping[str, float],
+) -> dict[StatedNumber, float]:
+    """By how much statements may be off whatever the noise, which replays do not show.
+
+    Inside the interval that a quantile lies in nothing was counted: drawn rows are spread smoothly there, private ones
+    need not be. Correlations are those of normal scores, as far as values follow them.
+
+    Args:
+        said: all statements.
+        columns: what is public of the columns.
+        width_at: of a column and a number, the width of its interval.
+        hidden: of columns, how little their values follow normal scores.
+    """
+    whole = {column.name for column in columns if column.is_whole}
+    made = {}
+    for told, value in said.items():
+        if told.statistic.startswith("quantile"):
+            width = width_at(told.column, value)
+            is_one = told.column in whole and width <= 1
+            made[told] = 0.0 if is_one else INSIDE * width
+        elif told.statistic == "correlation":
+            parts = hidden[told.column], hidden[told.other]
+            made[told] = MODEL_CORRELATION * math.hypot(*parts)
+    return made
+
+
+def beyond_rooms(
+    said: Mapping[StatedNumber, float], beyond: Mapping[str, tuple[float, float]]
+) -> dict[StatedNumber, Room]:
+    """Statements that rest on numbers that may lie anywhere on one side: `beyond` has their shares below and above."""
+    made: dict[StatedNumber, Room] = {}
+    for told in said:
+        low, high = beyond.get(told.column, NO_ROOM)
+        if told.statistic == "correlation":
+            other = beyond.get(told.other, NO_ROOM)
+            if max(low, high, *other) > 0:
+                made[told] = math.inf, math.inf
+        elif told.statistic == "mean" and max(low, high) > 0:
+            made[told] = _far(low), _far(high)
+        elif told.statistic.startswith("quantile"):
+            level = float(told.statistic.split()[1])
+            if level <= BEYOND_LEVEL * low:
+                made[told] = math.inf, 0.0
+            elif 1 - level <= BEYOND_LEVEL * high:
+                made[told] = 0.0, math.inf
+    return made
+
+
+def _far(share: float) -> float:
+    return math.inf if share > 0 else 0.0
+
+
 def banded(
     said: Mapping[StatedNumber, float],
     errors: Sequence[Mapping[StatedNumber, float]],
@@ -140,13 +199,15 @@ def banded(
     rooms: Mapping[tuple[str, str], Room] | None = None,
     unknown: Collection[str] = (),
     tails: Mapping[StatedNumber, Room] | None = None,
+    model: Mapping[StatedNumber, float] | None = None,
 ) -> pa.Table:
     """Statements with their intervals, from the errors of the same statements in replays of the release.
 
     Shares of missing cells below `least_share` are drawn as none at all, here and in every replay. Quantiles of whole
     numbers jump by 1, and few replays may show no jump: their intervals end at whole numbers. `rooms` says of pairs of
-    columns how far below and above the model their correlation may lie whatever the noise, `tails` of statements; of
-    `unknown` columns, which are drawn empty, nothing is said.
+    columns how far below and above the model their correlation may lie whatever the noise, `tails` of statements; where
+    there is no such room `model` says by how much they may be off, as noise is. Of `unknown` columns, which are drawn
+    empty, nothing is said.
     """
     whole = {column.name for column in columns if column.is_whole}
     given = rooms or {}
@@ -156,11 +217,11 @@ def banded(
             rows.append((told, value, math.inf, NO_ROOM))
             continue
         room = given.get((told.column, told.other), NO_ROOM)
-        is_plain = told.statistic == "correlation" and room == NO_ROOM
         seen = [one[told] for one in errors if told in one]
-        reach = _reach(told, seen, least_share, MODEL_CORRELATION * is_plain)
-        if room == NO_ROOM:
-            room = (tails or {}).get(told, NO_ROOM)
+        model_error = (model or {}).get(told, 0.0) * (room == NO_ROOM)
+        reach = _reach(told, seen, least_share, model_error)
+        other = (tails or {}).get(told, NO_ROOM)
+        room = max(room[0], other[0]), max(room[1], other[1])
         rows.append((told, value, reach, room))
     trusted = [_trusted(told, reach + max(room), said) for told, _, reach, room in rows]
     ends = [
@@ -202,7 +263,7 @@ def _within(
 ) -> tuple[float, float]:
     """The interval; shares lie between 0 and 1, correlations between -1 and 1."""
     if whole and told.statistic.startswith("quantile") and math.isfinite(reach):
-        return float(math.floor(value - reach)), float(math.ceil(value + reach))
+        return math.floor(value - reach) - room[0], math.ceil(value + reach) + room[1]
     low = -math.inf
     high = math.inf
     if told.statistic == "correlation":
