@@ -7,7 +7,7 @@ nobody saw (synthetic_scores.py). Means of ten draws of ours (DRAWS) and of fewe
 hour (PEER_DRAWS, 0 leaves them out; SETS names tables). MST and AIM are those of dpmm, which is built on Private-PGM.
 They get more than they may: 32 cells between quantiles of the private numbers, frequent numbers apart, for nothing.
 PEER_ITERATIONS (1,000) and PEER_MEGABYTES (80, AIM's own) bound their fits. Histograms: 32 even cells, or values.
-Bands of `summary()` are counted in COVERAGE_DRAWS releases of each set, from COVERAGE_REPLAYS replays each: how many
+Bands of `summary()` are counted in COVERAGE_DRAWS releases of each set ("4", or "skewed:30 homes:5"), from COVERAGE_REPLAYS replays each: how many
 hold the private table's own number, of all, and of the trusted ones by kind of statement.
 Ours and histograms are drawn side by side (WORKERS), peers, which take gigabytes, one after the other. With
 RESUME=FOLDER a run that was ended goes on there, draw by draw. Rows of sets that SETS leaves out, and what PEER_DRAWS=0
@@ -40,7 +40,7 @@ from side_by_side import kept, side_by_side
 
 HERE = Path(__file__).parent
 DRAWS = int(os.environ.get("DRAWS", "10"))
-COVERAGE_DRAWS = int(os.environ.get("COVERAGE_DRAWS", "3"))
+COVERAGE_DRAWS = os.environ.get("COVERAGE_DRAWS", "3")
 COVERAGE_REPLAYS = int(os.environ.get("COVERAGE_REPLAYS", "16"))
 COVERAGE = (0.93, 0.99)
 KINDS = ("mean", "quantile", "share", "correlation")
@@ -247,12 +247,19 @@ MAKERS: dict[str, Make] = {
 
 def coverage_rows(name: str) -> list[dict[str, Any]]:
     """Coverage of the bands, with what it should be at least; more than the upper goal is missed, too."""
-    if not COVERAGE_DRAWS:
+    draws = coverage_draws(name)
+    if not draws:
         return []
-    shares = pd.DataFrame(side_by_side(covered, [(name, seed) for seed in range(COVERAGE_DRAWS)])).mean().to_dict()
+    shares = pd.DataFrame(side_by_side(covered, [(name, seed) for seed in range(draws)])).mean().to_dict()
     low, high = COVERAGE
-    note = f"{COVERAGE_DRAWS} releases of {COVERAGE_REPLAYS} replays; at most {high}"
+    note = f"{draws} releases of {COVERAGE_REPLAYS} replays; at most {high}"
     return [row(f"{name}: {what}", one, None, low, low <= one <= high, note) for what, one in shares.items()]
+
+
+def coverage_draws(name: str) -> int:
+    """How many releases of a set say what its bands hold."""
+    stated = dict(part.split(":") for part in COVERAGE_DRAWS.split() if ":" in part)
+    return int(stated.get(name, 0) if stated else COVERAGE_DRAWS)
 
 
 def rivals_of(name: str) -> dict[str, Scores]:
