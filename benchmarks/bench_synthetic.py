@@ -7,8 +7,9 @@ nobody saw (synthetic_scores.py). Means of ten draws of ours (DRAWS) and of fewe
 hour (PEER_DRAWS, 0 leaves them out; SETS names tables). MST and AIM are those of dpmm, which is built on Private-PGM.
 They get more than they may: 32 cells between quantiles of the private numbers, frequent numbers apart, for nothing.
 PEER_ITERATIONS (1,000) and PEER_MEGABYTES (80, AIM's own) bound their fits. Histograms: 32 even cells, or values.
-Bands of `summary()` are counted in COVERAGE_DRAWS releases of each set ("4", or "skewed:30 homes:5"), from COVERAGE_REPLAYS replays each: how many
-hold the private table's own number, of all, and of the trusted ones by kind of statement.
+Bands of `summary()` are counted in COVERAGE_DRAWS releases of each set ("4", or "skewed:30 homes:5"), from
+COVERAGE_REPLAYS replays each: how many hold the private table's own number, of all, and of the trusted ones by kind of
+statement.
 Ours and histograms are drawn side by side (WORKERS), peers, which take gigabytes, one after the other. With
 RESUME=FOLDER a run that was ended goes on there, draw by draw. Rows of sets that SETS leaves out, and what PEER_DRAWS=0
 leaves out of peers, stay as they are stored, and say so.
