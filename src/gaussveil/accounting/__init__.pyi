@@ -7,7 +7,7 @@ from gaussveil.accounting.certificates.verification import Verification as Verif
 from gaussveil.accounting.certificates.verification import verify as verify
 from gaussveil.accounting.charge import Charge as Charge
 from gaussveil.accounting.debits import Release as Release
-from gaussveil.accounting.debits import draw_identity as draw_identity
 from gaussveil.accounting.debits import transaction as transaction
 from gaussveil.accounting.diagnostics import PrivateDiagnostics as PrivateDiagnostics
+from gaussveil.accounting.draw_names import draw_identity as draw_identity
 from gaussveil.accounting.ledger.ledger import Ledger as Ledger

@@ -9,9 +9,6 @@ Whatever can be refused is refused before the debit, and whatever is debited sta
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -20,9 +17,6 @@ from fractions import Fraction
 from importlib.metadata import version
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
-
-import numpy as np
-from numpy.typing import ArrayLike
 
 from gaussveil import checks
 from gaussveil.accounting.account import Account
@@ -54,9 +48,6 @@ LAST_PLACE = Fraction(1, 2**53)  # of a number that was rounded once
 _CERTIFIED: dict[tuple[str, str, float, bool], float] = {}
 _VERSION = version("gaussveil")
 _GIVEN_ID: ContextVar[_GivenId | None] = ContextVar("release_id", default=None)
-_UNRECORDED = os.urandom(
-    32
-)  # without a ledger nothing is refused, and nobody is to compare
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -380,32 +371,3 @@ def _forms(charge: Charge) -> list[Charge]:
     return [
         charge.as_stored(upwards=any(rounded < exact for rounded, exact in squares))
     ]
-
-
-def draw_identity(account: Account | None, *drawn: ArrayLike) -> str:
-    """Name what a release is drawn from (arrays of numbers, texts, bytes): a keyed digest of 64 hexadecimal digits.
-
-    So no account pays for one draw twice as if independent. The same query gives the same name in every process that
-    debits the same ledger, and tells nothing to whoever lacks the ledger's secret key: certificates show the name, and
-    a plain digest would confirm a guess.
-    """
-    name = hmac.new(
-        Ledger(account.ledger).draw_key() if account is not None else _UNRECORDED,
-        digestmod=hashlib.sha256,
-    )
-    for value in drawn:
-        body = _bytes(value)
-        name.update(len(body).to_bytes(8, "big") + body)
-    return name.hexdigest()
-
-
-def _bytes(value: ArrayLike) -> bytes:
-    """Bytes that two equal values share, whatever their library, type of number and order in memory."""
-    if isinstance(value, bytes | str):
-        if isinstance(value, str):
-            return b"text " + value.encode()
-        return b"bytes " + value
-    numbers = np.asarray(value, dtype="<f8") + 0.0  # minus zero is zero
-    return (
-        f"numbers {numbers.shape} ".encode() + np.ascontiguousarray(numbers).tobytes()
-    )
