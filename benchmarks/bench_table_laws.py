@@ -82,12 +82,13 @@ def drawn_error(table: pa.Table, answer: Histogram, truth: Any, stated: dict[str
     """Root mean squared error of an answer's columns over many releases; the table is read once."""
     asked = TableRelease(**PROMISE, **stated, answers=answer, generator=SeededGenerator(1))
     noise = asked.plan().noise
+    (planned,) = noise.request.answers
     made = draws_of(noise, as_source(table), asked.generator)
     made.prepare()
     squares = []
     for _ in range(DRAWS):
         made.spent = 0.0
-        columns = list(Estimates(noise, made.rows()).answer(answer).values())[: len(truth)]
+        columns = list(Estimates(noise, made.rows()).answer(planned).values())[: len(truth)]
         squares.append(np.mean([(float(one.value[0]) - true) ** 2 for one, true in zip(columns, truth)]))
     return math.sqrt(np.mean(squares))
 

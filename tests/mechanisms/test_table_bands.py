@@ -218,3 +218,38 @@ def test_means_of_few_units_are_told_apart_as_far_as_noise_allows() -> None:
             wrong = (found.value - layout.grouped(truth), layout.grouped(drawn / units - truth))
             ratios.append(math.sqrt(np.mean(wrong[0] ** 2) / np.mean(wrong[1] ** 2)))
         assert np.mean(ratios) < most, units
+
+
+@pytest.mark.parametrize(("mark", "share"), [(-999.0, 0.05), (99_999.0, 0.05), (-999.0, 0.02)])
+def test_bands_hold_marks_of_missing_cells_or_the_plan_says_how_many_go_unseen(mark: float, share: float) -> None:
+    """Values of 50 or so beside marks that somebody left in: the mean of both is what is asked for."""
+    many = 8000
+    rng = np.random.default_rng(1)
+    marked = rng.random(many) < share
+    values = np.where(marked, mark, rng.lognormal(math.log(50), 0.3, many))
+    zones = rng.choice(["a", "b"], many)
+    table = pd.DataFrame({"home": np.arange(many), "zone": zones, "kw": values})
+    truth = table.groupby("zone")["kw"].mean().to_numpy()
+    plan = TableRelease(
+        unit="home", epsilon=1.0, delta=1e-6, by={"zone": ["a", "b"]}, answers=Mean("kw", bounds="auto")
+    ).plan()
+    if marked.sum() <= plan.unseen(many):
+        assert share == 0.02
+        return
+    made = draws_of(plan.noise, as_source(table), SeededGenerator(3))
+    made.prepare()
+    held = []
+    for _ in range(20):
+        made.spent = 0.0
+        (answer,) = Estimates(plan.noise, Drawn(profiles=made.profiles())).columns().values()
+        held.append((answer.low <= truth) & (truth <= answer.high))
+    assert np.mean(held) >= 0.9
+
+
+def test_what_may_go_unseen_is_told_of_learnt_bounds_alone() -> None:
+    asked = {"unit": "home", "epsilon": 1.0, "delta": 1e-6, "by": {"zone": ["a", "b"]}}
+    learnt = TableRelease(**asked, answers=Mean("kw", bounds="auto")).plan()
+    assert TableRelease(**asked, answers=Mean("kw", between=(0, 9))).plan().unseen(4000) == 0
+    assert learnt.unseen(10) == 10
+    richer = TableRelease(**{**asked, "epsilon": 4.0}, answers=Mean("kw", bounds="auto")).plan()
+    assert 0 < richer.unseen(4000) < learnt.unseen(4000) / 2 < 200

@@ -36,12 +36,17 @@ def _given(option: str) -> Callable[[re.Match[str]], str]:
     return written
 
 
-def advice(plan: Any) -> list[str]:
+def advice(plan: Any, units: int | None = None) -> list[str]:
     """How many units learnt bounds need, which keys look mistyped, marks of missing cells: whatever the table holds."""
     lines = [f"mistyped? {doubt}" for doubt in plan.doubts]
     if plan.fewest_units:
         words = "bounds are learnt: trust them where there are at least {} units, else state them (--between)"
-        lines.insert(0, words.format(plan.fewest_units))
+        unseen = "of {:,} units in all, up to {} far beyond the others (-999, 99999) may go unseen by values and bands"
+        many = units or max(1000, plan.fewest_units)
+        lines[:0] = [
+            words.format(plan.fewest_units),
+            unseen.format(many, plan.unseen(many)),
+        ]
     if plan.request.numbers and not os.environ.get("GAUSSVEIL_MISSING"):
         lines.append(MISSING)
     return lines
@@ -57,7 +62,7 @@ def tell_plan(plan: Any, json: bool, units: int | None) -> None:
     _tell_laws(plan)
     sizes = " with values of size 1" if plan.is_nominal else ""
     print_table(("answer", f"sd at 1000 units a group{sizes}"), _deviations(plan))
-    for line in advice(plan):
+    for line in advice(plan, units):
         print(line)
     print(as_typed(str(plan.useful(units))))
     if plan.request.in_rows:

@@ -22,6 +22,7 @@ from gaussveil.mechanisms.table.laws import Law, compared
 from gaussveil.mechanisms.table.noise import TableNoise
 from gaussveil.mechanisms.table.nominal import nominal_deviations
 from gaussveil.mechanisms.table.profile_noise import learnt, nominal_noise
+from gaussveil.mechanisms.table.radii import doubted
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.mechanisms.table.useful import usefulness
 from gaussveil.mechanisms.usefulness import Useful
@@ -30,6 +31,7 @@ from gaussveil.statistics.keys import Listed
 # units over the noise of a histogram that finds a bound hardly ever wrong
 TRUSTED_NORM = 8
 TRUSTED_RANGE = 12
+HIDDEN = 2.0  # deviations of noise that may hide some of those that would be seen
 TRUSTED = "norm of rough", "norm of smooth", "norm of rest"
 MOST_SHOWN = 12  # answers in the text of a plan
 
@@ -117,6 +119,27 @@ class TablePlan(Plan):
                 if name in TRUSTED
             ]
         return math.ceil(max(fewest, default=0.0))
+
+    def unseen(self, units: int = 1000) -> int:
+        """How many of so many units may lie far beyond all others, as marks for missing cells do, with nothing told.
+
+        Neither a value nor its band knows of them where bounds are learnt: no noisy histogram shows so few. Where a
+        range is stated it is 0.
+
+        Args:
+            units: how many there are in all.
+        """
+        many = checks.whole("units", units)
+        found = [0.0]
+        for place in range(len(self.request.profiles)):
+            noise = self.noise.profile(place).knowing(many)
+            found += [
+                doubted(noise.deviation(name), noise.far)
+                + HIDDEN * noise.deviation(name)
+                for name in noise.shares
+                if name in TRUSTED[1:]
+            ]
+        return min(math.ceil(max(found)), many)
 
     def useful(
         self, units: int | None = None, *, spread: float | None = None

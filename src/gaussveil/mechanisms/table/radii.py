@@ -23,6 +23,7 @@ DOUBT = 0.01
 WIDTHS = np.geomspace(0.2, 2.5, 12)  # octaves
 SEEN = 3.5  # deviations of the noise above which an octave holds something
 LUMP = 5.0  # the same for what makes the noise wide: less than once in ten thousand histograms
+DOUBTED = 4.0  # the same for what may be there and must be reckoned with: noise of one octave in 30,000
 LOWER_WIDTHS = (0.35, 0.6, 1.0, 1.6, 2.5)
 UPPER_WIDTHS = (0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 1.05, 1.4, 1.8, 2.4)
 # above its middle the power of a norm is normal: 0 stands for its logarithm, 1/3 makes a gamma law of it
@@ -97,20 +98,28 @@ class NormLaw:
             np.sqrt(self.noise**2 + (MISFIT * seen) ** 2 + (TAIL * beyond) ** 2)
         )
 
-    @cached_property
-    def _lumps(self) -> tuple[Floats, Floats]:
-        """Ends of the octaves that hold far more than the likeliest law puts there, and how much more."""
+    def _lumps(self, limit: float) -> tuple[Floats, Floats]:
+        """Ends of the octaves that hold so much more than the likeliest law puts there, and how much more."""
         kept, weights, many = self._tails
         best = int(np.argmax(weights))
         left = self.histogram - many[best] * _shapes()[0][:, kept[best]]
-        limit = LUMP * self.far * self.noise
         lumps = np.flatnonzero(left > np.maximum(limit, self.histogram / 2))
         return np.asarray(2.0 ** OCTAVES[lumps]), left[lumps]
+
+    @cached_property
+    def _sure(self) -> tuple[Floats, Floats]:
+        """Those that no noise makes."""
+        return self._lumps(LUMP * self.far * self.noise)
+
+    @cached_property
+    def _doubted(self) -> tuple[Floats, Floats]:
+        """Those that noise hardly makes, the sure ones among them."""
+        return self._lumps(doubted(self.noise, self.far))
 
     @property
     def farthest(self) -> float:
         """The end of the last octave that holds far more than any law close to the histogram puts there; or 0."""
-        return float(np.max(self._lumps[0], initial=0.0))
+        return float(np.max(self._sure[0], initial=0.0))
 
     @property
     def doubt(self) -> float:
@@ -129,8 +138,7 @@ class NormLaw:
     def lost(self, places: Integers) -> tuple[Floats, Floats]:
         """At these radii, by their places in `radii()`: the length expected to be lost, and what must be reckoned with.
 
-        Weighted quantiles over all laws that are allowed, which takes a sort for every radius. What stands out of the
-        laws is lost beside them: from the middle of its octave, and from its end.
+        Weighted quantiles over all laws that are allowed, which takes a sort for every radius; and what stands out.
         """
         kept, weights, many = self._tails
         beyond = many * _beyond()[places[:, None], kept]
@@ -144,12 +152,19 @@ class NormLaw:
                     beyond, np.take_along_axis(order, law[:, None], axis=1), axis=1
                 )[:, 0]
             )
-        ends, counts = self._lumps
-        out = [
-            np.maximum(ends * place - radii()[places, None], 0.0) @ counts
-            for place in (math.sqrt(0.5), 1.0)
-        ]
+        out = self.out_lost(places)
         return found[0] + out[0], found[1] + out[1]
+
+    def out_lost(self, places: Integers) -> tuple[Floats, Floats]:
+        """What stands out of the laws, the same: from the middle of its octave where it is sure, from its end else."""
+        sure, doubted = (
+            np.maximum(ends * place - radii()[places, None], 0.0) @ counts
+            for place, (ends, counts) in (
+                (math.sqrt(0.5), self._sure),
+                (1.0, self._doubted),
+            )
+        )
+        return sure, doubted
 
 
 @dataclass(frozen=True)
@@ -214,7 +229,9 @@ class Clipping:
             self.whole is not None
         ):  # by the triangle's inequality, all laws together no less and each no more
             sooner = self._whole_lost(places, -self.apart)
-            lost = np.minimum(lost, sooner)
+            # but for what stands out here, which the noise of whole vectors may hide
+            out = np.array([one.out_lost(places) for one in laws])
+            lost = np.maximum(np.minimum(lost, sooner), out)
             missing = np.maximum(
                 self._whole_lost(places, self.apart) - lost.sum(axis=0), 0.0
             )
@@ -249,6 +266,11 @@ class Clipping:
             Lost(float(gone), float(wide), float(max(length - gone, 0.0)))
             for gone, wide, length in zip(expected, deviation, whole)
         ]
+
+
+def doubted(noise: float, far: float) -> float:
+    """How many units in an octave are hardly noise, which strays so many times as far as a Gaussian one."""
+    return DOUBTED * far * noise
 
 
 def quantile_of_norms(histogram: Floats, quantile: float, noise: float) -> float:
