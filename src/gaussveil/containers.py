@@ -47,12 +47,12 @@ class FormNotes:
 
     def metadata(self) -> dict[bytes, str] | None:
         """As a table of Arrow carries it."""
-        said = {
+        texts = {
             _FOUND_FORM: ", ".join(self.found),
             _PEOPLE: self.people or "",
             _CLOCK: self.time_zone or "",
         }
-        return {key: text for key, text in said.items() if text} or None
+        return {key: text for key, text in texts.items() if text} or None
 
 
 def form_notes(table: Any) -> FormNotes:
@@ -65,11 +65,11 @@ def form_notes(table: Any) -> FormNotes:
     metadata = getattr(getattr(table, "schema", None), "metadata", None)
     if not isinstance(metadata, dict):
         return FormNotes()
-    found, people, clock = (
+    unwritten, people, clock = (
         metadata.get(key, b"").decode() for key in (_FOUND_FORM, _PEOPLE, _CLOCK)
     )
-    parts = tuple(filter(None, found.split(", ")))
-    return FormNotes(parts, people or None, clock or None)
+    assumed = tuple(filter(None, unwritten.split(", ")))
+    return FormNotes(assumed, people or None, clock or None)
 
 
 def real_array(name: str, value: Any) -> NDArray[Any]:
@@ -137,8 +137,8 @@ def uncoerced(value: Any) -> NDArray[Any]:
 
 def cell_numbers(cells: NDArray[Any]) -> NDArray[np.float64]:
     """Objects or texts as numbers, each by itself; one that is none is missing."""
-    found = [cell_number(cell) for cell in cells.ravel().tolist()]
-    return np.asarray(found, dtype=np.float64).reshape(cells.shape)
+    numbers = [cell_number(cell) for cell in cells.ravel().tolist()]
+    return np.asarray(numbers, dtype=np.float64).reshape(cells.shape)
 
 
 def cell_number(cell: Any) -> float:

@@ -95,7 +95,7 @@ class WorstDelta:
             edges = self.edges
         else:
             edges = self.edges[chosen]
-        logs, found = self._found(shifts, spreads, edges)
+        logs, gradients = self._found(shifts, spreads, edges)
         deltas = np.minimum(np.exp(logs), NEAR_ONE)
         figures = logs - np.log1p(-deltas)
         value, weights = _log_sum_exp(figures, sharpness)
@@ -104,8 +104,8 @@ class WorstDelta:
         spread_slopes = np.zeros_like(self.models.covariances)
         mean, cov_x, cov_y = (
             sum(
-                _scaled(weights[:, side], getattr(one, name))
-                for side, one in enumerate(found)
+                _scaled(weights[:, side], getattr(gradient, name))
+                for side, gradient in enumerate(gradients)
             )
             for name in ("mean_x", "cov_x", "cov_y")
         )
@@ -119,23 +119,25 @@ class WorstDelta:
 
     def each(self, shifts: Floats, spreads: Floats) -> tuple[Floats, Floats, Floats]:
         """Every figure, one order after the other, with rows of gradients in all shifts and all spreads."""
-        logs, found = self._found(shifts, spreads, self.edges)
+        logs, gradients = self._found(shifts, spreads, self.edges)
         deltas = np.minimum(np.exp(logs), NEAR_ONE)
         weights = np.where(logs > SMALLEST_LOG, 1 / (1 - deltas), 0.0)
         count, (labels, size) = len(self.edges), self.models.means.shape
-        shift_slopes = np.zeros((len(found), count, labels, size))
-        spread_slopes = np.zeros((len(found), count, labels, size, size))
+        shift_slopes = np.zeros((len(gradients), count, labels, size))
+        spread_slopes = np.zeros((len(gradients), count, labels, size, size))
         rows = np.arange(count)
         first = self.edges[:, 0]
         second = self.edges[:, 1]
-        for side, one in enumerate(found):
-            mean = _scaled(weights[:, side], one.mean_x)
+        for side, gradient in enumerate(gradients):
+            mean = _scaled(weights[:, side], gradient.mean_x)
             shift_slopes[side, rows, first], shift_slopes[side, rows, second] = (
                 mean,
                 -mean,
             )
-            spread_slopes[side, rows, first] = _scaled(weights[:, side], one.cov_x)
-            spread_slopes[side, rows, second] = _scaled(weights[:, side], one.cov_y)
+            spread_slopes[side, rows, first] = _scaled(weights[:, side], gradient.cov_x)
+            spread_slopes[side, rows, second] = _scaled(
+                weights[:, side], gradient.cov_y
+            )
         figures = (logs - np.log1p(-deltas)).T.ravel()
         return (
             figures,
@@ -163,10 +165,11 @@ class WorstDelta:
             if self.swap
             else both_gradients(pair, self.epsilon)
         )
-        found = [PairGradient(*map(_on_host, one)) for one in away]
+        gradients = [PairGradient(*map(_on_host, columns)) for columns in away]
         return np.stack(
-            [np.maximum(one.log_delta, SMALLEST_LOG) for one in found], axis=1
-        ), found
+            [np.maximum(gradient.log_delta, SMALLEST_LOG) for gradient in gradients],
+            axis=1,
+        ), gradients
 
     def _placed(self, sides: list[Floats]) -> list[Any]:
         if self.device is None or len(sides[0]) < DEVICE_EDGES:

@@ -106,12 +106,12 @@ def _step(
     caution = CAUTION + (0.99 - CAUTION) * min(ahead, lifted)
     ahead = caution * inside.room(moved)
     lifted = caution * multipliers.room(turned)
-    taken = Point(
+    moved_point = Point(
         point.centres + ahead * step.centres,
         point.spread + ahead * step.spread,
         point.goal + ahead * step.goal,
     )
-    return taken, multipliers.plus(lifted, turned)
+    return moved_point, multipliers.plus(lifted, turned)
 
 
 class _Newton:
@@ -176,10 +176,12 @@ class _Newton:
 
     def _solved(self, centres: Floats, rest: Floats) -> tuple[Floats, Floats]:
         reduced = self._scale * (rest - self._carried.T @ centres)
-        found = self._scale * (self._axes @ ((self._axes.T @ reduced) / self._values))
+        solution = self._scale * (
+            self._axes @ ((self._axes.T @ reduced) / self._values)
+        )
         return cho_solve(
             self._factor, centres, check_finite=False
-        ) - self._carried @ found, found
+        ) - self._carried @ solution, solution
 
     def _of_centres(self) -> Floats:
         """The system's block of the centres: a Laplacian of the pairs' blocks and the labels' own."""

@@ -120,8 +120,8 @@ def checked_models(means: ArrayLike, covariances: ArrayLike | None) -> LabelMode
             f"means must have shape (labels, k) with at least 2 labels. Got {centres.shape}."
         )
     count, size = centres.shape
-    given = np.zeros((count, size, size)) if covariances is None else covariances
-    spreads = np.asarray(float_array("covariances", given))
+    stated = np.zeros((count, size, size)) if covariances is None else covariances
+    spreads = np.asarray(float_array("covariances", stated))
     if spreads.shape != (count, size, size):
         raise ShapeError(
             f"covariances must have shape {(count, size, size)}. Got {spreads.shape}."

@@ -265,8 +265,8 @@ def floored(spreads: Floats, floor: float) -> Floats:
 
 def measured(objective: Objective, noise: Noise) -> Noise:
     """The noise with its worst figure over all edges."""
-    found = objective.smooth(noise.shifts, noise.spreads, 1.0)
-    return replace(noise, figure=float(np.max(found.figures)))
+    smooth = objective.smooth(noise.shifts, noise.spreads, 1.0)
+    return replace(noise, figure=float(np.max(smooth.figures)))
 
 
 def descend(
@@ -307,8 +307,8 @@ def _stage(
 
     def value(parameters: Floats) -> tuple[float, Floats]:
         noise = around.noise(parameters)
-        found = objective.smooth(*noise, sharpness, chosen)
-        return found.value, around.slopes(parameters, found.shifts, found.spreads)
+        smooth = objective.smooth(*noise, sharpness, chosen)
+        return smooth.value, around.slopes(parameters, smooth.shifts, smooth.spreads)
 
     best = Noise(shifts, np.array(spreads), float(np.max(figures)))
     for _ in range(ROUNDS):

@@ -62,14 +62,14 @@ class _Chart:
         """Shifts and factors, one factor where the spread is common."""
         count, size = self.shifts.shape
         if self.means:
-            taken = count * size
+            moved = count * size
         else:
-            taken = 0
+            moved = 0
         if self.means:
-            shifts = parameters[:taken].reshape(count, size)
+            shifts = parameters[:moved].reshape(count, size)
         else:
             shifts = self.shifts
-        return shifts, self.factors @ parameters[taken:].reshape(-1, size, size)
+        return shifts, self.factors @ parameters[moved:].reshape(-1, size, size)
 
     def noise(self, parameters: Floats) -> Noise:
         shifts, factors = self.parts(parameters)
@@ -105,10 +105,10 @@ def least_figure(
 ) -> Noise:
     """Noise of the smallest worst figure within the budget, searched from `begin`; never worse than `begin`."""
     start = measured(objective, begin.within(budget))
-    found = _searched(objective, start, means, common, budget=budget).within(budget)
-    found = measured(objective, found)
-    if found.figure < start.figure:
-        return found
+    best = _searched(objective, start, means, common, budget=budget).within(budget)
+    best = measured(objective, best)
+    if best.figure < start.figure:
+        return best
     return start
 
 

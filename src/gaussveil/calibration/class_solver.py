@@ -85,11 +85,11 @@ class Search:
         """
         traces = np.trace(noise.spreads, axis1=1, axis2=2)
         size = noise.spreads.shape[-1]
-        least = max(
+        floor = max(
             DRAWN_FLOOR * float(np.min(traces)) / size,
             SMALLEST_VARIANCE * float(np.max(traces)),
         )
-        lift = max(0.0, least - float(np.min(np.linalg.eigvalsh(noise.spreads))))
+        lift = max(0.0, floor - float(np.min(np.linalg.eigvalsh(noise.spreads))))
         lifted = replace(noise, spreads=noise.spreads + lift * np.eye(size))
         return self.evaluated(lifted.within(noise.cost))
 
@@ -137,7 +137,7 @@ class Search:
     ) -> Noise:
         """The best common covariance: a convex problem for constant queries."""
         if self.models.constant:
-            found = common_noise(
+            noise = common_noise(
                 self.models, self.edges, self.cover, budget, self.means
             )
         elif self.small(common=True):
@@ -145,15 +145,15 @@ class Search:
                 start = self.white(budget)
             else:
                 start = begin
-            found = least_figure(self.objective, start, budget, self.means, True)
+            noise = least_figure(self.objective, start, budget, self.means, True)
         else:
             shape = partial(Shared.around, budget=budget, means=self.means)
             if begin is None:
                 begin = self.white(budget)
             else:
                 begin = begin.within(budget)
-            found = descend(self.objective, begin, shape, iterations=iterations)
-        return self.drawable(found)
+            noise = descend(self.objective, begin, shape, iterations=iterations)
+        return self.drawable(noise)
 
     def own(
         self,
@@ -202,13 +202,13 @@ class Search:
     def best(self, budget: float) -> dict[str, Noise]:
         """Every kind of noise inside the budget."""
         centre = self.centre(budget)
-        found = {"white": self.white(budget)}
+        kinds = {"white": self.white(budget)}
         if centre is not None:
-            return found | {"centre": replace(centre, gap=0.0)}
+            return kinds | {"centre": replace(centre, gap=0.0)}
         self.report("one covariance for all labels", 0.05)
-        found["common"] = self.shared(budget)
+        kinds["common"] = self.shared(budget)
         if not self.common:
-            searches = self.searches(budget, found)
+            searches = self.searches(budget, kinds)
             tried = []
             for number, search in enumerate(searches):
                 self.report(
@@ -217,28 +217,28 @@ class Search:
                 tried.append(search())
                 if (
                     self.models.constant
-                    and found["common"].figure - tried[0].figure < WORTH_LOOKING_AFAR
+                    and kinds["common"].figure - tried[0].figure < WORTH_LOOKING_AFAR
                 ):
                     break
-            found["own"] = min(tried, key=lambda noise: noise.figure)
+            kinds["own"] = min(tried, key=lambda noise: noise.figure)
         self.report("done", 1.0)
-        return found
+        return kinds
 
     def cheapest(self, delta: float) -> dict[str, Noise]:
         """The smallest budget whose best noise reaches delta: first with one covariance, then with one per label."""
         target = math.log(delta * INSIDE) - math.log1p(-delta * INSIDE)
-        found = {"white": self._cheapest_white(target, delta)}
+        kinds = {"white": self._cheapest_white(target, delta)}
         if self.means and self.models.constant and (radius := self.cover.radius) > 0:
             centre = self.centre(radius**2 * (1 + 2 * CENTRE_VARIANCE))
-            found |= {"centre": centre} if centre is not None else {}
+            kinds |= {"centre": centre} if centre is not None else {}
         self.report("one covariance for all labels", 0.1)
-        found["common"] = self._cheapest_shared(found["white"], target, delta)
+        kinds["common"] = self._cheapest_shared(kinds["white"], target, delta)
         if not self.common:
             self.report("one covariance per label", 0.5)
-            found["own"] = self._cheapest_own(found, target)
+            kinds["own"] = self._cheapest_own(kinds, target)
         self.report("done", 1.0)
         reached = {
-            name: noise for name, noise in found.items() if noise.figure <= target
+            name: noise for name, noise in kinds.items() if noise.figure <= target
         }
         if not reached:
             raise ParameterError(
@@ -293,40 +293,41 @@ class Search:
             return cheapest_within(self.shared, target, begin.cost, 1e-9)
         if square <= CENTRE_VARIANCE:
             return white  # the centre itself costs hardly more, and doubles hardly tell the two apart
-        found = self.drawable(
+        cheapest = self.drawable(
             cheapest_common_noise(self.models, self.edges, self.cover, square * INSIDE)
         )
-        if found.gap is not None and found.figure <= target:
-            return found
+        if cheapest.gap is not None and cheapest.figure <= target:
+            return cheapest
         if solvable(self.models, self.edges):
-            return self._reaching(found, target)
-        return cheapest_within(self.shared, target, found.cost, TOLERANCE)
+            return self._reaching(cheapest, target)
+        return cheapest_within(self.shared, target, cheapest.cost, TOLERANCE)
 
-    def _cheapest_own(self, found: dict[str, Noise], target: float) -> Noise:
+    def _cheapest_own(self, kinds: dict[str, Noise], target: float) -> Noise:
         """One covariance per label, from what is known with one for all."""
-        starts = [found["white"], found["common"]]
+        starts = [kinds["white"], kinds["common"]]
         if self.small(common=False):
             if self.models.constant:
                 begins = starts[1:]
             else:
                 begins = starts
             lifted = [
-                replace(one, spreads=floored(one.spreads, FLOORS[0])) for one in begins
+                replace(begin, spreads=floored(begin.spreads, FLOORS[0]))
+                for begin in begins
             ]
             tried = [
-                self._tightened(self.objective, one, target, target, common=False)
-                for one in lifted
+                self._tightened(self.objective, begin, target, target, common=False)
+                for begin in lifted
             ]
             return min(
-                (one for one in [*starts, *tried] if one is not None),
+                (noise for noise in [*starts, *tried] if noise is not None),
                 key=lambda noise: noise.cost,
             )
         begin = min(
-            (one for one in starts if one.figure <= target),
+            (noise for noise in starts if noise.figure <= target),
             key=lambda noise: noise.cost,
         )
         warm = Warm(
-            lambda budget, begin: self.own(budget, begin or found["white"], QUICK, 25),
+            lambda budget, begin: self.own(budget, begin or kinds["white"], QUICK, 25),
             begin,
         )
         rough = cheapest_within(warm, target, begin.cost, ROUGH)

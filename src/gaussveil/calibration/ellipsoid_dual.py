@@ -213,7 +213,7 @@ def _newton(
     best = np.inf
     stalled = 0
     steps = 0
-    found = (index, x, z)
+    solution = (index, x, z)
     for _ in range(MAX_NEWTON):
         s, basis = _spectrum(x, u)
         y = u @ basis
@@ -234,7 +234,7 @@ def _newton(
             stalled = 0
         if error < best:
             best = error
-            found = (index, x, z)
+            solution = (index, x, z)
         if error <= target or stalled > 8:
             break
         curvature = slope / (
@@ -261,7 +261,7 @@ def _newton(
             dz = dz[keep]
         x = x + dx
         z = z + dz
-    index, x, z = found
+    index, x, z = solution
     return index, np.where(z > 0.05, 0.0, x), steps
 
 
@@ -345,8 +345,8 @@ def _newton_step(
         )
 
     def solve(product: Floats | float) -> Floats:
-        wanted = product / x
-        right = pull * (wanted - slack)
+        centred = product / x
+        right = pull * (centred - slack)
         if wide:
             dx = pull * scipy.linalg.lapack.dpotrs(factor, right, lower=1)[0]
         else:
@@ -355,7 +355,7 @@ def _newton_step(
                 - scaled
                 @ scipy.linalg.lapack.dpotrs(factor, scaled.T @ right, lower=1)[0]
             )
-        return np.array([dx, wanted - z - stiffness * dx])
+        return np.array([dx, centred - z - stiffness * dx])
 
     def reach(move: Floats) -> float:
         return -1 / min(float((move / point).min()), -1e-300)

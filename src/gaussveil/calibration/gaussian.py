@@ -188,11 +188,11 @@ def _checked_shape(shape: ArrayLike, size: int | None = None) -> Floats:
         or (size and len(matrix) != size)
     ):
         if size is None:
-            wanted = "square"
+            form = "square"
         else:
-            wanted = f"of shape ({size}, {size}), like the shifts"
+            form = f"of shape ({size}, {size}), like the shifts"
         raise errors.ShapeError(
-            f"covariance_shape must be a matrix, {wanted}. Got shape {matrix.shape}."
+            f"covariance_shape must be a matrix, {form}. Got shape {matrix.shape}."
         )
     if np.max(np.abs(matrix - matrix.T)) > 1e-12 * np.max(np.abs(matrix)):
         raise errors.NotSymmetricError(

@@ -39,11 +39,11 @@ def sketch_loss(excess: float, components: int, rank: int = 1) -> PrivacyLoss:
     A record of several rows, `rank` of them, moves up to `rank` eigenvalues whose excesses add up to at most `excess`:
     the i-th largest is at most excess/i (derived: docs/mechanisms/random_projection.md). X = with the record.
     """
-    parts = [excess] + [
+    gaps = [excess] + [
         math.nextafter(excess / place, math.inf) for place in range(2, rank + 1)
     ]
     return PrivacyLoss.from_terms(
-        [-part for part in parts], [float(components)] * rank, [0.0] * rank
+        [-part for part in gaps], [float(components)] * rank, [0.0] * rank
     )
 
 
@@ -131,9 +131,9 @@ def _private_root(
 
 def tight_ridge(row_norm: float, excess: float, rank: int = 1) -> float:
     """Smallest double lambda with rank * row_norm^2 <= lambda * excess, exactly: l^2 (1/p - 1), corrections N4."""
-    wanted = rank * Fraction(row_norm) ** 2 / Fraction(excess)
-    ridge = float(wanted)
-    if Fraction(ridge) >= wanted:
+    exact = rank * Fraction(row_norm) ** 2 / Fraction(excess)
+    ridge = float(exact)
+    if Fraction(ridge) >= exact:
         return ridge
     return math.nextafter(ridge, math.inf)
 

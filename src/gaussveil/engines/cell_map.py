@@ -62,9 +62,9 @@ def _cells(separator: str) -> str:
     """SQL that splits a line: quotes around a cell go, doubled ones inside become one, an open one ends with it."""
     sign = f"\\x{{{ord(separator):x}}}"
     cell = f'{sign}("(?:[^"]|"")*"[^{sign}]*|".*|[^{sign}]*)'
-    found = f"regexp_extract_all({literal(separator)} || {LINE}, {literal(cell)}, 1)"
+    cells = f"regexp_extract_all({literal(separator)} || {LINE}, {literal(cell)}, 1)"
     inside = """replace(regexp_extract(x, '^"((?:[^"]|"")*)"$', 1), '""', '"')"""
-    bare = f"""list_transform({found}, lambda x: CASE WHEN x LIKE '"%"' AND x <> '"' THEN {inside} ELSE x END)"""
+    bare = f"""list_transform({cells}, lambda x: CASE WHEN x LIKE '"%"' AND x <> '"' THEN {inside} ELSE x END)"""
     return f"CASE WHEN contains({LINE}, '\"') THEN {bare} ELSE string_split({LINE}, {literal(separator)}) END"
 
 
@@ -75,22 +75,22 @@ def value(column: ColumnForm, dialect: Dialect) -> str:
     text = f"trim({cell}, ' \t\u00a0')"
     marks = (*dialect.missing, *column.missing)
     if kind in (NOTHING, "VARCHAR"):
-        found = f"CASE WHEN contains({cell}, '\ufffd') THEN NULL ELSE {cell} END"
+        read = f"CASE WHEN contains({cell}, '\ufffd') THEN NULL ELSE {cell} END"
     elif column.form is not None:
         if "%z" in column.form:
             written = f"regexp_replace({text}, 'Z$', '+00:00')"
         else:
             written = text
-        found = f"CAST(TRY_STRPTIME({written}, {literal(column.form)}) AS {kind})"
+        read = f"CAST(TRY_STRPTIME({written}, {literal(column.form)}) AS {kind})"
     elif kind == "BOOLEAN":
         word = f"lower({text})"
-        found = f"CASE WHEN {word} IN ('true', '1') THEN true WHEN {word} IN ('false', '0') THEN false END"
+        read = f"CASE WHEN {word} IN ('true', '1') THEN true WHEN {word} IN ('false', '0') THEN false END"
     elif kind in WHOLE_KINDS:
-        found = f"CASE WHEN regexp_full_match({text}, '[+-]?[0-9]+') THEN TRY_CAST({text} AS {kind}) END"
+        read = f"CASE WHEN regexp_full_match({text}, '[+-]?[0-9]+') THEN TRY_CAST({text} AS {kind}) END"
     elif kind in _ISO:
         full = f"regexp_replace({text}, '([T ]..:..)([Z+-])', '\\1:00\\2')"  # which DuckDB reads with seconds only
-        found = f"TRY_CAST({full if kind == 'TIMESTAMPTZ' else text} AS {kind})"
-        found = f"CASE WHEN regexp_full_match({text}, '{_ISO[kind]}') THEN {found} END"
+        read = f"TRY_CAST({full if kind == 'TIMESTAMPTZ' else text} AS {kind})"
+        read = f"CASE WHEN regexp_full_match({text}, '{_ISO[kind]}') THEN {read} END"
     else:
         if dialect.decimal == ".":
             pattern = _NUMBER
@@ -100,8 +100,8 @@ def value(column: ColumnForm, dialect: Dialect) -> str:
             point = text
         else:
             point = f"replace({text}, ',', '.')"
-        found = f"CASE WHEN regexp_full_match({text}, '{pattern}') THEN TRY_CAST({point} AS {kind}) END"
-    return held(found, kind in (NOTHING, "VARCHAR"), marks, text)
+        read = f"CASE WHEN regexp_full_match({text}, '{pattern}') THEN TRY_CAST({point} AS {kind}) END"
+    return held(read, kind in (NOTHING, "VARCHAR"), marks, text)
 
 
 def held(

@@ -56,17 +56,17 @@ class ExcelSheet:
     def texts(self, dialect: Dialect) -> pa.Table:
         """The cells as text; in a column of text, numbers beyond all digits are missing."""
         texts = {column.name for column in dialect.columns if column.kind == "VARCHAR"}
-        found = {}
+        columns = {}
         for name, cells in self._cells.items():
             if name in texts:
                 mask = self._beyond[name]
             else:
                 mask = [False] * len(cells)
-            found[name] = pa.array(
+            columns[name] = pa.array(
                 [None if hidden else cell for cell, hidden in zip(cells, mask)],
                 pa.string(),
             )
-        return pa.table(found)
+        return pa.table(columns)
 
     @staticmethod
     def _form(

@@ -85,11 +85,11 @@ def release_id(store: str, account: Account | None, job: str, household: Any) ->
         paying = ""
     else:
         paying = account.name
-    parts = [
+    texts = [
         part.encode()
         for part in (store, paying, job, type(household).__name__, str(household))
     ]
-    text = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    text = b"".join(len(part).to_bytes(8, "big") + part for part in texts)
     return "household-" + hashlib.sha256(text).hexdigest()[:40]
 
 

@@ -62,13 +62,13 @@ class Location:
         pattern = self.address
         if os.path.isdir(pattern):
             pattern = os.path.join(glob.escape(pattern), "*.parquet")
-        found = [pattern] if os.path.exists(pattern) else _matches(pattern)
-        parts = [self._parts(name) for name in found]
-        if not found or not all(parts):
+        names = [pattern] if os.path.exists(pattern) else _matches(pattern)
+        files_of = [self._parts(name) for name in names]
+        if not names or not all(files_of):
             raise SourceError(
                 f"no file matches {spoken_name(self.address)!r}: check the path."
             )
-        files = [file for part in parts for file in part]
+        files = [file for part in files_of for file in part]
         if self.kind in ("parquet", "csv"):
             refuse_wildcards(files, "*?[")
         return files

@@ -58,13 +58,13 @@ def cut_files(files: Sequence[str], cores: int) -> list[Piece]:
 
 def readable(file: str, schema: pa.Schema) -> bool:
     """Whether workers read these columns as Spark would: types that mean one thing only."""
-    found = pq.read_schema(file)
+    stored = pq.read_schema(file)
     there = all(
-        found.get_field_index(field.name) >= 0 and field.type in _TYPES
+        stored.get_field_index(field.name) >= 0 and field.type in _TYPES
         for field in schema
     )
     return there and all(
-        _plain_kind(found.field(field.name)) == field.type for field in schema
+        _plain_kind(stored.field(field.name)) == field.type for field in schema
     )
 
 

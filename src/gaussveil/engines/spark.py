@@ -167,9 +167,9 @@ class SparkSource(ScannedSource):
             )
 
         with self._told():
-            parts = frame.mapInArrow(partials, "state binary").toArrow()
+            states = frame.mapInArrow(partials, "state binary").toArrow()
         state = empty
-        for packed in parts["state"].to_pylist():
+        for packed in states["state"].to_pylist():
             state = statistic.merge(state, _unpack(packed, empty))
         return state
 
@@ -352,7 +352,7 @@ def _pack(state: State) -> bytes:
 def _unpack(packed: bytes, like: State) -> State:
     values = np.frombuffer(packed, dtype=np.int64)
     ends = np.cumsum([like[name].size for name in sorted(like)])
-    parts = np.split(values, ends[:-1])
+    arrays = np.split(values, ends[:-1])
     return {
-        name: part.reshape(like[name].shape) for name, part in zip(sorted(like), parts)
+        name: part.reshape(like[name].shape) for name, part in zip(sorted(like), arrays)
     }

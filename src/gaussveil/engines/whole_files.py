@@ -99,14 +99,14 @@ def read_parquet(file: str | Path) -> pa.Table:
         pq.ParquetFile(name, page_checksum_verification=True) as opened,
     ):
         _require_cells(opened, name)
-        parts = []
+        batches = []
         used = 0
         for part in _steps(opened):
             used += part.nbytes
             if used > MOST_BYTES:
                 raise _too_large(name)
-            parts.append(part)
-        return pa.Table.from_batches(parts, opened.schema_arrow)
+            batches.append(part)
+        return pa.Table.from_batches(batches, opened.schema_arrow)
 
 
 def _require_cells(opened: Any, file: str) -> None:

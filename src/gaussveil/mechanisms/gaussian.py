@@ -169,9 +169,9 @@ class GaussianRelease(Mechanism):
         to_lattice(
             numbers, plan.noise.shape, plan.noise.grid
         )  # refuses here what could not be drawn later
-        said = self._said(plan, released or f"array of shape {plan.noise.shape}")
+        full_plan = self._said(plan, released or f"array of shape {plan.noise.shape}")
         return self._publish(
-            said, lambda: like(value, plan.draw(numbers, self.generator)), value
+            full_plan, lambda: like(value, plan.draw(numbers, self.generator)), value
         )
 
     @property
@@ -247,18 +247,18 @@ class GaussianRelease(Mechanism):
     def _said(self, plan: GaussianPlan, released: str) -> Plan:
         noise = plan.noise
         radius = self._radius()
-        known: dict[str, object]
+        bounds: dict[str, object]
         if radius is None:
             count = len(np.asarray(self.shifts))
             apart = f"one of {count} public shifts or its negative"
-            known = {"shifts": count}
+            bounds = {"shifts": count}
         else:
             apart = f"at most {radius} in l2 norm"
-            known = {"l2_sensitivity": radius}
+            bounds = {"l2_sensitivity": radius}
         bound = f"two neighbouring values, as 64-bit floats, differ by {apart}: the owner states it without the data"
         if self._is_ball:
             bound = f"what is released is itself what the neighbours' ball is about, so that two differ by {apart}"
-            known = {"l2_ball": radius, **known}
+            bounds = {"l2_ball": radius, **bounds}
         return Plan(
             charge=plan.charge,
             released=released,
@@ -275,7 +275,7 @@ class GaussianRelease(Mechanism):
                 ),
             ),
             parameters={
-                **known,
+                **bounds,
                 "shape": list(noise.shape),
                 "grid": noise.grid,
                 "rounding_l2": noise.rounding_l2,

@@ -284,7 +284,7 @@ def best_balance(length: int, period: float) -> tuple[float, float]:
 
 def window_variance(filters: StreamFilter, length: int) -> float:
     """Variance of the noise's sum over so many periods, of a filter with one pole: a sum of powers, in closed form."""
-    variance, side = (float(one) for one in np.append(filters.noise_lags(2), 0.0)[:2])
+    variance, side = (float(lag) for lag in np.append(filters.noise_lags(2), 0.0)[:2])
     if length == 1:
         return variance
     gap = 1 - filters.pole

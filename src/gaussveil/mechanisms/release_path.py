@@ -82,13 +82,13 @@ def unaffordable_sampler(
     epsilon: float, delta: float, least: float, remedy: str = ""
 ) -> ParameterError:
     """The refusal of a promise too small to pay for the sampler's error; `remedy` names other parameters that help."""
-    wanted = f"delta must be at least {least:.3g} at epsilon {epsilon:g}"
+    asked = f"delta must be at least {least:.3g} at epsilon {epsilon:g}"
     got = delta
     if least >= 1:
-        wanted = "epsilon must be smaller"
+        asked = "epsilon must be smaller"
         got = epsilon
     return ParameterError(
-        f"{wanted}, to pay for the sampler's error. Got {got!r}{remedy and ': ' + remedy}."
+        f"{asked}, to pay for the sampler's error. Got {got!r}{remedy and ': ' + remedy}."
     )
 
 
@@ -170,15 +170,16 @@ class Mechanism(ABC):
 
     def __repr__(self) -> str:
         """The parameters that somebody chose: those that are not the defaults."""
-        given = {
-            one: getattr(self, one.name) for one in dataclasses.fields(self) if one.init
+        shown = {
+            own: repr(_unit(value) if own.name == "unit" else value)
+            for own in dataclasses.fields(self)
+            if own.init
+            for value in [getattr(self, own.name)]
         }
-        known = [
-            (one, repr(_unit(value) if one.name == "unit" else value))
-            for one, value in given.items()
-        ]
         chosen = ", ".join(
-            f"{one.name}={value}" for one, value in known if value != repr(one.default)
+            f"{own.name}={value}"
+            for own, value in shown.items()
+            if value != repr(own.default)
         )
         return f"{type(self).__name__}({chosen})"
 

@@ -280,9 +280,9 @@ def _about(moved: Floats, second: Floats) -> Floats:
     part = np.einsum(
         "ki,ki->k", moved, np.linalg.solve(second, moved[..., None])[..., 0]
     )
-    taken = np.minimum(1.0, (1 - LEAST_LEFT) / np.maximum(part, 1e-300))
+    removed = np.minimum(1.0, (1 - LEAST_LEFT) / np.maximum(part, 1e-300))
     return np.asarray(
-        second - taken[:, None, None] * moved[:, :, None] * moved[:, None, :]
+        second - removed[:, None, None] * moved[:, :, None] * moved[:, None, :]
     )
 
 

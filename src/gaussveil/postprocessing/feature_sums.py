@@ -46,12 +46,12 @@ def features_are_used(size: int, classes: int, dimension: int) -> bool:
 def with_features(rows: Floats, released: Parameters, seen: RefinedSums) -> Parameters:
     """The classes that features and the sums last released make likely, or those released where the two disagree."""
     try:
-        distance, found = _together(rows, released, _Sums.of(rows, seen))
+        distance, joint = _together(rows, released, _Sums.of(rows, seen))
     except np.linalg.LinAlgError:  # features in a subspace
         return released
     count = seen.count.size * _moment_count(rows.shape[1])
     if distance <= count + DEVIATIONS * math.sqrt(2 * count):
-        return found
+        return joint
     return released
 
 
@@ -60,12 +60,14 @@ def _together(
 ) -> tuple[float, Parameters]:
     """EM on the features, then on features and sums; how far the sums are from the end, in squared deviations."""
     even = np.zeros((len(rows), len(view.added)))
-    _, found = expectation_maximisation(rows, even, released, FEATURE_ROUNDS)
+    _, classes = expectation_maximisation(rows, even, released, FEATURE_ROUNDS)
     distance = math.inf
     for _ in range(JOINT_ROUNDS):
-        distance, moments = view.conditioned(posterior_shares(log_joint(rows, *found)))
-        found = view.classes_of(moments)
-    return distance, found
+        distance, moments = view.conditioned(
+            posterior_shares(log_joint(rows, *classes))
+        )
+        classes = view.classes_of(moments)
+    return distance, classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,12 +110,12 @@ class _Sums:
         expected = np.concatenate(
             [part[:, None] * own for part, own in zip(shares.T, self.added)], axis=1
         )
-        wanted = np.concatenate(
+        moments = np.concatenate(
             [part[:, None] * self.moments for part in shares.T], axis=1
         )
         doubted = shares.max(axis=1) < 1 - CERTAIN
         some = expected[doubted]
-        other = wanted[doubted]
+        other = moments[doubted]
         # a label is one of K: its indicators have covariance diag(share) - share share'
         variance = -some.T @ some
         together = -other.T @ some
@@ -124,7 +126,7 @@ class _Sums:
             together[place, place] += self.moments[doubted].T @ some[:, place]
         gap = self.observed.ravel() - expected.sum(axis=0)
         solved = np.linalg.solve(variance, gap)
-        return float(gap @ solved), (wanted.sum(axis=0) + together @ solved).reshape(
+        return float(gap @ solved), (moments.sum(axis=0) + together @ solved).reshape(
             len(self.added), -1
         )
 
@@ -176,9 +178,9 @@ def _stacked(matrices: Floats) -> Floats:
 
 def _matrices(stacked: Floats, dimension: int) -> Floats:
     above, below, roots = _roots(dimension)
-    found = np.empty((len(stacked), dimension, dimension))
-    found[:, above, below] = found[:, below, above] = stacked / roots
-    return found
+    matrices = np.empty((len(stacked), dimension, dimension))
+    matrices[:, above, below] = matrices[:, below, above] = stacked / roots
+    return matrices
 
 
 def _noise(seen: RefinedSums) -> Floats:

@@ -34,7 +34,7 @@ class Interval:
     def clipped(self, low: float, high: float) -> Interval:
         """The same within what is possible."""
         value, lower, upper = (
-            np.clip(one, low, high) for one in (self.value, self.low, self.high)
+            np.clip(column, low, high) for column in (self.value, self.low, self.high)
         )
         return Interval(value, self.deviation, lower, upper)
 
@@ -55,7 +55,7 @@ class Interval:
     def shifted(self, offset: float | Floats, factor: float) -> Interval:
         """offset + factor * estimate, factor > 0."""
         value, low, high = (
-            offset + factor * one for one in (self.value, self.low, self.high)
+            offset + factor * column for column in (self.value, self.low, self.high)
         )
         return Interval(value, factor * self.deviation, low, high)
 
@@ -66,8 +66,8 @@ def adding_up_to(parts: Floats, whole: ArrayLike) -> Floats:
     falling = -np.sort(-parts, axis=-1)
     excess = (np.cumsum(falling, axis=-1) - whole) / np.arange(1, parts.shape[-1] + 1)
     last = np.maximum(np.sum(falling > excess, axis=-1, keepdims=True) - 1, 0)
-    found = np.maximum(parts - np.take_along_axis(excess, last, axis=-1), 0.0)
-    return np.asarray(np.where(whole > 0, found, 0.0))
+    kept = np.maximum(parts - np.take_along_axis(excess, last, axis=-1), 0.0)
+    return np.asarray(np.where(whole > 0, kept, 0.0))
 
 
 @dataclass(frozen=True)
@@ -144,11 +144,11 @@ def ratio(
     a = below**2 - z**2 * below_variance
     b = top * below
     c = top**2 - z**2 * top_variance
-    known = (a > 0) & (below > 0)
-    safe = np.where(known, a, 1.0)
+    bounded = (a > 0) & (below > 0)
+    safe = np.where(bounded, a, 1.0)
     root = np.sqrt(np.maximum(b * b - safe * c, 0.0)) / safe
-    low = np.where(known, np.clip(b / safe - root, -limit, limit), -limit)
-    high = np.where(known, np.clip(b / safe + root, -limit, limit), limit)
+    low = np.where(bounded, np.clip(b / safe - root, -limit, limit), -limit)
+    high = np.where(bounded, np.clip(b / safe + root, -limit, limit), limit)
     deviation = np.sqrt(top_variance + value**2 * below_variance) / sure
     return Interval(value, deviation, np.minimum(low, value), np.maximum(high, value))
 

@@ -73,14 +73,14 @@ def stated_model(body: str) -> dict[str, Any]:
 def _numbers(value: object, name: str) -> Floats:
     """Nested lists of numbers, all of them numbers, as an array."""
     try:
-        found = np.array(value)
+        numbers = np.array(value)
     except ValueError:
-        found = np.array(None)  # lists of different lengths
-    if not isinstance(value, list) or found.dtype.kind not in "iuf":
+        numbers = np.array(None)  # lists of different lengths
+    if not isinstance(value, list) or numbers.dtype.kind not in "iuf":
         raise FormatError(
             f"a mixture model needs {name!r} as nested lists of numbers of one length"
         )
-    return found.astype(np.float64)
+    return numbers.astype(np.float64)
 
 
 def _are_names(names: object, kind: Any) -> bool:
@@ -99,9 +99,9 @@ def _stated_fields(body: str, what: str) -> dict[str, Any]:
         raise FormatError(
             f"a mixture model of version {VERSION} or earlier is needed. Got {version!r}."
         )
-    known = _FIELDS if version == 1 else (*_FIELDS, *_NEWER)
-    stated = fields(stated, what, known)
+    of_version = _FIELDS if version == 1 else (*_FIELDS, *_NEWER)
+    stated = fields(stated, what, of_version)
     for name in stated:
-        if name not in known:
+        if name not in of_version:
             raise FormatError(f"{what} has a field that nobody reads: {name!r}")
     return dict(stated)

@@ -124,14 +124,14 @@ class MixtureModel:
         which = np.zeros(len(rows), dtype=np.intp)
         if not all_known.all():
             patterns, which = np.unique(all_known, axis=0, return_inverse=True)
-        for place, known in enumerate(patterns):
+        for place, present in enumerate(patterns):
             chosen = which.ravel() == place
-            part = rows[np.ix_(chosen, known)]
+            part = rows[np.ix_(chosen, present)]
             for k, factor in enumerate(
-                np.linalg.cholesky(self.covariances[:, known][:, :, known])
+                np.linalg.cholesky(self.covariances[:, present][:, :, present])
             ):
                 standard = solve_triangular(
-                    factor, (part - self.means[k, known]).T, lower=True
+                    factor, (part - self.means[k, present]).T, lower=True
                 )
                 size = (
                     np.sum(np.log(np.diagonal(factor)))
@@ -195,11 +195,11 @@ class MixtureModel:
         Returns:
             Nats a row.
         """
-        parts = gaussian_divergence(
+        of_classes = gaussian_divergence(
             self.means, self.covariances, other.means, other.covariances
         )
         return weights_divergence(self.weights, other.weights) + float(
-            self.weights @ parts
+            self.weights @ of_classes
         )
 
     def divergence(

@@ -55,10 +55,10 @@ def _nearest_clusters(rows: Floats, count: int) -> Integers:
     standard = standardised(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = KMeans(
+        labels = KMeans(
             max(1, min(count, len(rows) // 4)), n_init=3, random_state=0
         ).fit_predict(standard)
-    return np.asarray(np.unique(found, return_inverse=True)[1], dtype=np.int64)
+    return np.asarray(np.unique(labels, return_inverse=True)[1], dtype=np.int64)
 
 
 def components(rows: Floats, count: int) -> Floats:
@@ -70,8 +70,8 @@ def _once(search: Callable[[Floats, int], Found], rows: Floats, count: int) -> F
     """What a search finds; of few features it is remembered."""
     if rows.nbytes > MOST_REMEMBERED:
         return search(rows, count)
-    found: Found = _remembered(search, rows.tobytes(), rows.shape, count)
-    return found
+    answer: Found = _remembered(search, rows.tobytes(), rows.shape, count)
+    return answer
 
 
 @lru_cache(maxsize=16)
@@ -82,10 +82,10 @@ def _remembered(
     count: int,
 ) -> Any:
     """Features that no adjacency protects: a second release of other labels need not search again."""
-    found = search(np.frombuffer(content).reshape(shape), count)
-    if isinstance(found, np.ndarray):
-        found.flags.writeable = False
-    return found
+    answer = search(np.frombuffer(content).reshape(shape), count)
+    if isinstance(answer, np.ndarray):
+        answer.flags.writeable = False
+    return answer
 
 
 def _components(rows: Floats, count: int) -> Floats:
@@ -94,7 +94,7 @@ def _components(rows: Floats, count: int) -> Floats:
     count = max(1, min(count, len(rows) // 4))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = [
+        mixtures = [
             GaussianMixture(
                 count,
                 n_init=FEATURE_STARTS,
@@ -105,7 +105,7 @@ def _components(rows: Floats, count: int) -> Floats:
             ).fit(fitted)
             for way in ("kmeans", "k-means++")
         ]
-    best = max(found, key=lambda mixture: mixture.lower_bound_)
+    best = max(mixtures, key=lambda mixture: mixture.lower_bound_)
     return np.asarray(best.predict_proba(standard), dtype=np.float64)
 
 

@@ -50,12 +50,12 @@ class LinearEstimate(Estimate):
 
     def frame(self, part: str = "") -> Any:
         """One row per predictor, with its coefficient and standard error."""
-        found = {
+        columns = {
             "column": self.columns,
             "value": self.value,
             "standard_error": self.standard_error,
         }
-        return frame(self.frame_library, found)
+        return frame(self.frame_library, columns)
 
 
 @dataclass(frozen=True)

@@ -193,18 +193,18 @@ def tradeoff_of(curve: Any, type_one_error: Floats) -> Floats:
         reach = float(side.epsilon(max(smallest, 1e-12)))
         grid = max(min(reach, 700.0), 1e-9) * GRID
         deltas = np.asarray(side.delta(grid), dtype=np.float64)
-        found = _bound(grid, deltas, levels[:, None], ahead)
-        best = np.maximum(best, found.max(axis=1))
-        place = np.clip(np.argmax(found, axis=1), 1, grid.size - 2)
+        heights = _bound(grid, deltas, levels[:, None], ahead)
+        best = np.maximum(best, heights.max(axis=1))
+        place = np.clip(np.argmax(heights, axis=1), 1, grid.size - 2)
         centre = grid[place]
         width = np.maximum(grid[place + 1] - centre, centre - grid[place - 1])
         for offsets, narrower in SEARCH:
             points = np.maximum(centre[:, None] + width[:, None] * offsets, 0.0)
             shape = points.shape
             values = np.asarray(side.delta(np.ravel(points)), dtype=np.float64)
-            found = _bound(points, np.reshape(values, shape), levels[:, None], ahead)
-            best = np.maximum(best, found.max(axis=1))
-            centre = _vertex(points, found)
+            heights = _bound(points, np.reshape(values, shape), levels[:, None], ahead)
+            best = np.maximum(best, heights.max(axis=1))
+            centre = _vertex(points, heights)
             width = width * narrower
     return np.reshape(np.clip(best, 0.0, 1.0 - levels), np.shape(type_one_error))
 

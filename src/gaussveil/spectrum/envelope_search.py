@@ -265,7 +265,7 @@ class _Search:
         by_excess = np.minimum(*self._costs(cells)) >= turn
         middle = np.sqrt(low * high)
         angle = (first + last) / 2
-        one = np.stack(
+        left_half = np.stack(
             (
                 low,
                 np.where(by_excess, middle, high),
@@ -274,7 +274,7 @@ class _Search:
             ),
             axis=-1,
         )
-        two = np.stack(
+        right_half = np.stack(
             (
                 np.where(by_excess, middle, low),
                 high,
@@ -283,4 +283,4 @@ class _Search:
             ),
             axis=-1,
         )
-        return np.concatenate((one, two))
+        return np.concatenate((left_half, right_half))

@@ -180,25 +180,27 @@ def _moments_of(terms: Terms, epsilon: float, parts: int) -> tuple[Array, ...]:
     by_rules = getattr(
         compiled_contour(threshold, size), "moments", _by_rules
     )  # in C on the CPU
-    found = by_rules(terms, threshold, parts)
-    usable = xp.isfinite(found[0])
-    found = [
+    moments = by_rules(terms, threshold, parts)
+    usable = xp.isfinite(moments[0])
+    moments = [
         xp.where(
             xp.reshape(usable, (-1, *(1,) * (column.ndim - 1))),
             column,
             xp.zeros_like(column),
         )
-        for column in found
+        for column in moments
     ]
     return tuple(
-        put_rows(before, possible, column) for before, column in zip(empty, found)
+        put_rows(before, possible, column) for before, column in zip(empty, moments)
     )
 
 
 def _by_rules(terms: Terms, threshold: Array, parts: int) -> list[Array]:
     """The integrals by the first rule that settles, row by row, or the last."""
     centre, width = saddle(terms, threshold, HOCKEY_STICK)
-    *found, settled = _rule(terms, threshold, centre, width, *TRAPEZOID_RULES[0], parts)
+    *integrals, settled = _rule(
+        terms, threshold, centre, width, *TRAPEZOID_RULES[0], parts
+    )
     for nodes, reach in TRAPEZOID_RULES[1:]:
         rows = where(~settled)
         if rows.shape[0] == 0:
@@ -207,9 +209,11 @@ def _by_rules(terms: Terms, threshold: Array, parts: int) -> list[Array]:
             take_rows(column, rows) for column in (threshold, centre, width)
         )
         *again, fine = _rule(terms.rows(rows), at, around, across, nodes, reach, parts)
-        found = [put_rows(column, rows, update) for column, update in zip(found, again)]
+        integrals = [
+            put_rows(column, rows, update) for column, update in zip(integrals, again)
+        ]
         settled = put_rows(settled, rows, fine)
-    return found
+    return integrals
 
 
 def _below_all_doubles(terms: Terms, epsilon: float) -> Array:

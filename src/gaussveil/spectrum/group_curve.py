@@ -65,15 +65,15 @@ class GroupCurve(PrivacyCurve):
         return 2**11
 
     def _divergence(self, epsilon: Floats) -> Any:
-        rates, found = self._corners
+        rates, corners = self._corners
         levels = np.ravel(epsilon)
         best = np.empty(levels.size)
         for start in range(0, levels.size, AT_A_TIME):
             block = levels[start : start + AT_A_TIME]
             weight = np.exp(np.minimum(block, 700.0))[:, None]
-            best[start : start + AT_A_TIME] = np.max(found - weight * rates, axis=1)
-        best = np.maximum(best, found[0])
-        best[levels >= self.largest_loss] = found[0]
+            best[start : start + AT_A_TIME] = np.max(corners - weight * rates, axis=1)
+        best = np.maximum(best, corners[0])
+        best[levels >= self.largest_loss] = corners[0]
         return np.reshape(best, np.shape(epsilon))
 
     @cached_property
@@ -85,17 +85,17 @@ class GroupCurve(PrivacyCurve):
             # Where what was found so far meets a corner.
             reached = np.interp(rates, y, x)
             places = np.unique(np.concatenate([x, reached]))
-            found = np.interp(places, x, y)
+            meeting = np.interp(places, x, y)
             x = places
-            y = np.minimum(np.interp(found, rates, first) * ROUNDED_UP, 1.0)
+            y = np.minimum(np.interp(meeting, rates, first) * ROUNDED_UP, 1.0)
         return x, y
 
     @cached_property
     def _of_one(self) -> tuple[Floats, Floats]:
         """Corners of the least of the lines, for one record."""
         ahead = self.curve
-        least = min(max(SMALLEST, SLACK * self._surely), 1.0)
-        reach = float(np.max(ahead.dp_epsilon(least)))
+        smallest = min(max(SMALLEST, SLACK * self._surely), 1.0)
+        reach = float(np.max(ahead.dp_epsilon(smallest)))
         reach = min(max(reach, 1e-9), FARTHEST)
         levels = reach * np.linspace(0.0, 1.0, LEVELS) ** 1.5
         sides = {id(side): side for side in (ahead, ahead.reversed())}.values()

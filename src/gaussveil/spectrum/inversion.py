@@ -201,8 +201,8 @@ def threshold_at_tail(terms: Terms, level: Array) -> Array:
         ((level > 0) & (level <= 0.5), rules.TAIL_Y, 1.0),
         ((level > 0.5) & (level < 1), rules.TAIL_Y_COMPLEMENT, -1.0),
     )
-    for wanted, region, side in sides:
-        rows = where(wanted & (highest > lowest))
+    for asked, region, side in sides:
+        rows = where(asked & (highest > lowest))
         if rows.shape[0] == 0:
             continue
         chosen = terms.rows(rows)

@@ -80,11 +80,11 @@ def _exact_residual(whitener: Floats, covariance: Floats) -> Floats:
     """W S W' - I of matrices whose absolute values say too much: in whole numbers, each entry rounded once."""
     rows, places = _in_whole_numbers(whitener)
     middle, more = _in_whole_numbers(covariance)
-    one = 1 << (2 * places + more)
-    product = rows @ middle @ rows.T - one * np.eye(len(rows), dtype=np.int64).astype(
+    unit = 1 << (2 * places + more)
+    product = rows @ middle @ rows.T - unit * np.eye(len(rows), dtype=np.int64).astype(
         object
     )
-    return np.array([[entry / one for entry in row] for row in product])
+    return np.array([[entry / unit for entry in row] for row in product])
 
 
 def _in_whole_numbers(matrix: Floats) -> tuple[NDArray[np.object_], int]:

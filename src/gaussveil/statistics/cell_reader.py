@@ -74,16 +74,16 @@ class CellReader:
     def check(self, schema: pa.Schema) -> None:
         """Refuse missing columns and wrong types, by the schema alone; a column without any value has every type."""
         require_columns(schema, self.columns)
-        known = pa.schema(
+        of_columns = pa.schema(
             [field for field in schema if not pa.types.is_null(field.type)]
         )
-        if self.unit in known.names:
-            require_unit(known, self.unit)
+        if self.unit in of_columns.names:
+            require_unit(of_columns, self.unit)
         for key in self.keys:
-            if key.column in known.names:
-                key.check(known)
-        numbers = [column for column in self.numbers if column in known.names]
-        require_numbers(known, numbers, asked=True)
+            if key.column in of_columns.names:
+                key.check(of_columns)
+        numbers = [column for column in self.numbers if column in of_columns.names]
+        require_numbers(of_columns, numbers, asked=True)
 
     def chunks(self, batches: Batches) -> Iterator[UnitCells]:
         """All units of the table, some at a time: a table of more units than fit is read again for the next ones."""
@@ -195,8 +195,8 @@ class _Fold:
         if len(local) == 0:
             return np.full(len(column), -1, dtype=np.int64)
         places = local.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        found = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        return np.asarray(np.where(found >= 0, places[found], -1))
+        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return np.asarray(np.where(codes >= 0, places[codes], -1))
 
     def _grow(self) -> None:
         """Room for the units known now."""

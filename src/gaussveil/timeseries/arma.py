@@ -108,13 +108,13 @@ def hannan_rissanen(x: Floats, p: int, q: int) -> Floats:
 
 def _pull_inside(theta: Floats, p: int) -> Floats:
     """Shrink the roots of both polynomials radially into the disk of the start values."""
-    found = theta.copy()
+    inside = theta.copy()
     for part, sign in ((slice(0, p), 1.0), (slice(p, None), -1.0)):
-        radius = np.maximum(spectral_radius(sign * found[:, part]), _START_LIMIT)
-        found[:, part] *= (_START_LIMIT / radius)[:, None] ** np.arange(
-            1, found[:, part].shape[1] + 1
+        radius = np.maximum(spectral_radius(sign * inside[:, part]), _START_LIMIT)
+        inside[:, part] *= (_START_LIMIT / radius)[:, None] ** np.arange(
+            1, inside[:, part].shape[1] + 1
         )
-    return found
+    return inside
 
 
 def _normal_equations(

@@ -59,8 +59,8 @@ def impulse_response(ar: ArrayLike, ma: ArrayLike, n: int) -> Floats:
     batch = np.broadcast_shapes(phi.shape[:-1], theta.shape[:-1])
     phi = np.broadcast_to(phi, (*batch, phi.shape[-1]))
     response = np.zeros((*batch, n))
-    known = min(theta.shape[-1], n)
-    response[..., :known] = theta[..., :known]
+    stated = min(theta.shape[-1], n)
+    response[..., :stated] = theta[..., :stated]
     if phi.shape[-1]:
         for index in np.ndindex(batch):
             response[index] = lfilter(

@@ -83,15 +83,15 @@ def ar1_covariance(correlation: float, size: int, *, smallest: float = 1.0) -> F
     checks.real("correlation", correlation, "(-1, 1)")
     checks.whole("size", size)
     checks.positive("smallest", smallest)
-    least = max(
+    lowest = max(
         float(ar1_spectrum(correlation, size)[0])
         * (1 - 64 * np.finfo(np.float64).eps * size),
         0.0,
     )
-    least = max(
-        least, (1 - abs(correlation)) / (1 + abs(correlation))
+    lowest = max(
+        lowest, (1 - abs(correlation)) / (1 + abs(correlation))
     )  # a bound for every size
-    return np.asarray(toeplitz(correlation ** np.arange(size)) * (smallest / least))
+    return np.asarray(toeplitz(correlation ** np.arange(size)) * (smallest / lowest))
 
 
 def smooth_both_ways(psd: ArrayLike, gain: float, coefficient: float) -> Floats:

@@ -116,7 +116,7 @@ class PrivateLabelMixture(MixtureEstimator):
             method = methods.choose_method(
                 size, classes, dimension, epsilon, mean_shift
             )
-        known: dict[str, object] = {}
+        described: dict[str, object] = {}
         if method == "sums":
             units = units.common
             noise = stage_budget(
@@ -127,7 +127,7 @@ class PrivateLabelMixture(MixtureEstimator):
                 _ball(rows)[0],
                 None,
             )
-            known = {"mean_shift": mean_shift, "noise": noise.describe()}
+            described = {"mean_shift": mean_shift, "noise": noise.describe()}
         plan = self._said(
             records,
             _charge(
@@ -141,7 +141,7 @@ class PrivateLabelMixture(MixtureEstimator):
                 "that is replaced, and leaves its record's features where they are",
             ),
             method=method,
-            **known,
+            **described,
         )
 
         def draw() -> Parameters:
@@ -182,11 +182,18 @@ def _from_sums(
     """Class sums in stages, in a ball about the features, and what the features add to them."""
     classes, (size, dimension) = labels.classes, rows.shape
     table = read_records(rows, labels.codes, classes=range(classes), columns=None)
-    one = _one_class(mean_shift)
+    single = _one_class(mean_shift)
     passes = PrivatePasses(
-        table.source, table.columns, table.group, classes, 1, 2, one, labels.generator
+        table.source,
+        table.columns,
+        table.group,
+        classes,
+        1,
+        2,
+        single,
+        labels.generator,
     )
-    guess = staged(passes, classes, Surroundings(*_ball(rows), size), one)
+    guess = staged(passes, classes, Surroundings(*_ball(rows), size), single)
     if guess.seen is None or not features_are_used(size, classes, dimension):
         return guess.parameters
     return with_features(rows, guess.parameters, guess.seen)

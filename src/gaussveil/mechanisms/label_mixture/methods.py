@@ -98,8 +98,8 @@ class SecretLabels:
     def table(self, cells: Integers, epsilon: float) -> NoisyTable:
         """Noisy counts of classes x cells (discrete Laplace): a label moves two by one, one that is no class none."""
         table = np.zeros((self.classes, int(cells.max()) + 1), dtype=np.int64)
-        known = self.codes >= 0
-        np.add.at(table, (self.codes[known], cells[known]), 1)
+        complete = self.codes >= 0
+        np.add.at(table, (self.codes[complete], cells[complete]), 1)
         noise = discrete_laplace(2 / Fraction(epsilon), table.shape, self.generator)
         return NoisyTable((table + noise).astype(np.float64), cells, epsilon)
 

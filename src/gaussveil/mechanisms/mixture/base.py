@@ -142,11 +142,11 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         rows, codes = read_records(
             X, y, classes=self.model_.classes, columns=columns
         ).features_and_codes()
-        known = codes >= 0  # complete records alone
+        complete = codes >= 0  # complete records alone
         return _diagnosed(
             self.model_,
-            rows[known],
-            codes[known],
+            rows[complete],
+            codes[complete],
             None if held_out is None else self._rows(held_out),
         )
 

@@ -138,7 +138,8 @@ class StageBudget:
             "counts and sums in the ball": [self.count_scale, self.total_scale],
             "distance histogram": self.histogram_scale,
             "refinements (count, sum, traceless second moments, sum of 1 - |z|^2)": [
-                [one.count, one.total, one.shape, one.slack] for one in self.refinements
+                [stage.count, stage.total, stage.shape, stage.slack]
+                for stage in self.refinements
             ],
         }
 

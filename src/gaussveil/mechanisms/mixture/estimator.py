@@ -109,7 +109,7 @@ class PrivateGaussianMixture(MixtureEstimator):
         if rules:
             size = checks.whole("nominal_size", self.nominal_size)
             shift = mean_shift_for(self.promise.epsilon, self.promise.delta)
-            found = read_records(
+            records = read_records(
                 X,
                 y,
                 columns=self.columns,
@@ -118,11 +118,11 @@ class PrivateGaussianMixture(MixtureEstimator):
             )
             if "classes" in rules:
                 chosen["classes"] = classes_for(
-                    size, shift / found.source.rows_per_unit, len(found.columns)
+                    size, shift / records.source.rows_per_unit, len(records.columns)
                 )
             if "rows_per_unit" in rules:
                 chosen["rows_per_unit"] = rows_per_unit_for(
-                    size, shift, len(found.columns)
+                    size, shift, len(records.columns)
                 )
         return read_records(X, y, columns=self.columns, unit=self.unit, **chosen)
 
@@ -138,15 +138,15 @@ class PrivateGaussianMixture(MixtureEstimator):
     def _shares(self) -> tuple[float, ...] | None:
         if self.shares is None:
             return None
-        given = tuple(checks.positive("shares", share) for share in self.shares)
-        if len(given) not in (2 + few for few in CAPS) or not math.isclose(
-            sum(given), 1.0, abs_tol=1e-6
+        stated = tuple(checks.positive("shares", share) for share in self.shares)
+        if len(stated) not in (2 + few for few in CAPS) or not math.isclose(
+            sum(stated), 1.0, abs_tol=1e-6
         ):
             raise ParameterError(
                 "shares must be positive and add up to 1: centres, radii, and two or four refinements. "
-                f"Got {len(given)} that add up to {sum(given):g}."
+                f"Got {len(stated)} that add up to {sum(stated):g}."
             )
-        return tuple(share / sum(given) for share in given)
+        return tuple(share / sum(stated) for share in stated)
 
     def _design(self, records: ClassedRecords) -> tuple[Plan, Draw]:
         classes, dimension = len(records.classes), len(records.columns)

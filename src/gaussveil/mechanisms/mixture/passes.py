@@ -133,7 +133,7 @@ class PrivatePasses(NoisySums):
 
     def _noisy(self, noise_scale: float | Floats, *sums: ExactSum) -> Floats:
         """Sums side by side per class, plus noise."""
-        width = sum(math.prod(one.shape[1:]) for one in sums)
+        width = sum(math.prod(part.shape[1:]) for part in sums)
         if len(sums) == 1:
             shape = sums[0].shape
         else:

@@ -132,7 +132,7 @@ def classes_from_words(
         )
     kind = schema.field(label).type
     try:
-        found: list[Any] = (
+        classes: list[Any] = (
             pa.array(words)
             .cast(kind.value_type if pa.types.is_dictionary(kind) else kind)
             .to_pylist()
@@ -141,7 +141,7 @@ def classes_from_words(
         raise SchemaError(
             f"the classes cannot be read as {kind}, the type of column {label!r}"
         ) from None
-    return found
+    return classes
 
 
 def _holds_rows(array: NDArray[Any]) -> bool:
@@ -219,16 +219,16 @@ def _of_one_type(labels: NDArray[Any]) -> NDArray[Any]:
     Objects of several types stay objects.
     """
     try:
-        found = pa.array(labels, from_pandas=True)
+        column = pa.array(labels, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return labels
-    if pa.types.is_string(found.type):
+    if pa.types.is_string(column.type):
         return np.asarray(
-            found.fill_null(NO_LABEL).to_numpy(zero_copy_only=False), dtype=str
+            column.fill_null(NO_LABEL).to_numpy(zero_copy_only=False), dtype=str
         )
-    if pa.types.is_boolean(found.type) and found.null_count:
-        found = found.cast(pa.float64())
-    return np.asarray(found.to_numpy(zero_copy_only=False))
+    if pa.types.is_boolean(column.type) and column.null_count:
+        column = column.cast(pa.float64())
+    return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
 def _of_the_classes_type(

@@ -171,11 +171,11 @@ class BoundedMechanism(Mechanism):
         target_bounds: Any = "auto",
     ) -> Release[Value]:
         """Debit, draw, certify. `draw` gets the draws, centre and scale of each column, and a row's mean shift."""
-        given = _column_bounds("bounds", self.bounds, table.feature_names)
-        given += _column_bounds("target_bounds", target_bounds, table.target_names)
+        stated = _column_bounds("bounds", self.bounds, table.feature_names)
+        stated += _column_bounds("target_bounds", target_bounds, table.target_names)
         promise = self.promise
-        searched = any(pair is None for pair in given)
-        bins = searched * len(given) * (len(OCTAVES) + 2 * ZOOM_BINS)
+        searched = any(pair is None for pair in stated)
+        bins = searched * len(stated) * (len(OCTAVES) + 2 * ZOOM_BINS)
         error = SAMPLER_RESERVE * (coordinates + bins)
         shift = mean_shift_for(promise.epsilon, promise.ideal_delta(error, ROUNDING))
         rows = table.source.rows_per_unit
@@ -204,7 +204,7 @@ class BoundedMechanism(Mechanism):
                 "rows_per_unit": rows,
                 "mean_shift": shift,
                 "bounds": [
-                    "searched" if pair is None else list(pair) for pair in given
+                    "searched" if pair is None else list(pair) for pair in stated
                 ],
                 **parameters(left),
             },
@@ -213,7 +213,7 @@ class BoundedMechanism(Mechanism):
         def drawn() -> Value:
             draws = Draws(table, shift, self.generator)
             return draw(
-                draws, draws.bounds(given, usable * math.sqrt(AUTO_SHARE)), left
+                draws, draws.bounds(stated, usable * math.sqrt(AUTO_SHARE)), left
             )
 
         return self._publish(plan, drawn, table.source)

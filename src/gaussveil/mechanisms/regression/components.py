@@ -135,10 +135,10 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
             (self.covariance_ - reach, self.covariance_ + reach), axis=-1
         )
         total = max(float(np.sum(values)), 1e-300)
-        taken = 1 - min(moments.weight, weight)
-        self.normal_ = as_normal and total * FAR > 1 and taken < SHORTENED
+        shortened = 1 - min(moments.weight, weight)
+        self.normal_ = as_normal and total * FAR > 1 and shortened < SHORTENED
         # shares of each variance: what weights took beyond a normal law's, the doubt about it, all they may have taken
-        most = 2 * (taken + ODD * doubt)
+        most = 2 * (shortened + ODD * doubt)
         self._taken = tuple(
             TAILS * each / total for each in (weight - moments.weight, doubt, most)
         )
@@ -218,9 +218,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
             BudgetExceededError: the account cannot pay.
         """
         if self.n_components is None:
-            wanted = None
+            asked = None
         else:
-            wanted = checks.whole("n_components", self.n_components)
+            asked = checks.whole("n_components", self.n_components)
         super().fit(X)
         size = len(self.location_)
         values, vectors = np.linalg.eigh(self.covariance_)
@@ -231,7 +231,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
         sums = sums * units
         noise = noise * units**2
         edge = noise_edge(noise)
-        kept = min(wanted or max(1, int(np.sum(values > edge))), size)
+        kept = min(asked or max(1, int(np.sum(values > edge))), size)
         spread = (
             _spread(vectors[:, :kept], vectors, noise)
             + np.outer(values[:kept], values) / self._own
@@ -283,13 +283,13 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
             A text of one line a component, and a last one where an interval is not to be trusted.
         """
         check_is_fitted(self, "components_")
-        found = zip(
+        rows = zip(
             self.explained_variance_, self.explained_variance_interval_, self.trusted_
         )
         lines = [
             f"component {i}: variance {value:.4g}, {low:.4g} to {high:.4g}"
             + ("" if trusted else "  *")
-            for i, (value, (low, high), trusted) in enumerate(found, 1)
+            for i, (value, (low, high), trusted) in enumerate(rows, 1)
         ]
         if not self.trusted_.all():
             lines.append(
@@ -342,16 +342,16 @@ def unweighted(values: Floats) -> tuple[Floats, float, float]:
     """Variances of the normal law whose rows, weighted into the unit ball, have these; mean and variance of w^2."""
     squares = _normal_squares(len(values))
     plain = np.mean(squares, axis=0)
-    found = values
+    variances = values
     weight = 1.0
     varied = 0.0
     for _ in range(ROUNDS):
-        weights = 1 / np.maximum(squares @ found, 1.0)
+        weights = 1 / np.maximum(squares @ variances, 1.0)
         weight = float(np.mean(weights))
         varied = float(np.var(weights))
         seen = weights @ squares / NORMAL_ROWS / weight
-        found = values * np.minimum(plain / np.maximum(seen, 1e-300), 4.0)
-    return found, weight, varied
+        variances = values * np.minimum(plain / np.maximum(seen, 1e-300), 4.0)
+    return variances, weight, varied
 
 
 def restored(seen: Floats, normal: Floats, lost: float) -> Floats:

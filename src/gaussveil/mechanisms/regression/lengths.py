@@ -141,11 +141,11 @@ class ShellCounts(Statistic[ExactSum]):
             lengths = column_norms(standard)
         squares = np.asarray(self.squares)
         lengths = lengths[np.isfinite(lengths)]  # as in `rows.WeightedRows`
-        found = np.minimum(lengths, math.sqrt(squares[-1])) ** 2
+        within = np.minimum(lengths, math.sqrt(squares[-1])) ** 2
         below = np.clip(
-            np.searchsorted(squares, found, side="right") - 1, 0, len(squares) - 2
+            np.searchsorted(squares, within, side="right") - 1, 0, len(squares) - 2
         )
-        part = (found - squares[below]) / (squares[below + 1] - squares[below])
+        part = (within - squares[below]) / (squares[below + 1] - squares[below])
         whole = 2.0**COUNT_BITS
         upper = np.trunc(np.clip(part, 0.0, 1.0) * whole)
         counts = np.bincount(below, whole - upper, len(squares))

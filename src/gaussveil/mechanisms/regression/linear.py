@@ -50,7 +50,7 @@ def regress(
     """Least squares of one target on some of the features, from what was released."""
     size = len(moments.feature_names)
     chosen = np.asarray(range(size) if features is None else features, dtype=np.int64)
-    one = Solved.of(moments, chosen, size + target)
+    solved = Solved.of(moments, chosen, size + target)
     # of the rows of one unit, where nothing is known of them: they may be all alike
     alike = moments.rows_per_unit > 1 and (
         moments.effects is None or features is not None
@@ -58,7 +58,7 @@ def regress(
     effects = np.full(1 + len(chosen), float(moments.rows_per_unit))
     if moments.effects is not None and not alike:
         effects = moments.effects[target]
-    sampling = one.sampled(effects[1:])
+    sampling = solved.sampled(effects[1:])
     sums, noise = moments.centred(
         certainty=1.0
     )  # means drawn to zero would bias the slopes of columns that have one
@@ -71,17 +71,17 @@ def regress(
         )
         known_noise += matrix_noise * second * (1 - np.eye(len(chosen)))
         return conditioned(
-            matrix, sums[chosen, size + target], known_noise + sampling, one.prior
+            matrix, sums[chosen, size + target], known_noise + sampling, solved.prior
         )[:2]
 
-    second = np.outer(one.slopes, one.slopes) + np.diag(one.spread)
+    second = np.outer(solved.slopes, solved.slopes) + np.diag(solved.spread)
     estimates, covariance = fitted(second)
     # trust must not hang on the slopes found, which noise makes small where it makes the matrix large: what slopes of
     # the prior's size would leave in doubt decides, and is the width of what is not trusted
-    wide = fitted(second + np.diag(one.prior))[
+    wide = fitted(second + np.diag(solved.prior))[
         1
     ]  # never below the covariance: more noise
-    doubt = np.diag(wide) / (UNTRUSTED * one.prior)
+    doubt = np.diag(wide) / (UNTRUSTED * solved.prior)
     informed = doubt < 1
     stretch = (
         np.sqrt(1 + STRETCH * np.clip((doubt - BARELY) / (1 - BARELY), 0.0, 1.0))
@@ -94,7 +94,7 @@ def regress(
         moments,
         chosen,
         target,
-        one,
+        solved,
         estimates,
         covariance,
         informed,
@@ -234,10 +234,10 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
                 return parts[0]
             return np.stack(parts)
 
-        self.coef_ = gathered([one.coefficients[1:] for one in self.fits_])
-        self.intercept_ = gathered([one.coefficients[0] for one in self.fits_])
-        self.std_error_ = gathered([one.std_error[1:] for one in self.fits_])
-        self.interval_ = gathered([one.interval[1:] for one in self.fits_])
+        self.coef_ = gathered([fit.coefficients[1:] for fit in self.fits_])
+        self.intercept_ = gathered([fit.coefficients[0] for fit in self.fits_])
+        self.std_error_ = gathered([fit.std_error[1:] for fit in self.fits_])
+        self.interval_ = gathered([fit.interval[1:] for fit in self.fits_])
         return self
 
     def _scales(
@@ -273,7 +273,7 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
             }
             each |= {"xy": care / column, "xx": care**2 * 2 * slope / column}
             scales = block_scales(
-                {name: one * entries[name] for name, one in each.items()},
+                {name: part * entries[name] for name, part in each.items()},
                 energies,
                 mean_shift,
             )
@@ -294,7 +294,9 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
             )
             return risk + signal * (1 + size) / rows, scales  # and sampling's
 
-        risk, scales = min((planned(care) for care in CARES), key=lambda one: one[0])
+        risk, scales = min(
+            (planned(care) for care in CARES), key=lambda planned: planned[0]
+        )
         return risk if surely >= MOST else math.inf, scales
 
     def _by_unit(
@@ -309,13 +311,13 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
         means = moments.means
         count = moments.count
         lines = []
-        parts = []
+        unit_parts = []
         for place in range(size, len(means)):
-            one = Solved.of(moments, np.arange(size), place)
-            lines.append([means[place] - means[:size] @ one.slopes, *one.slopes])
-            parts.append(one.unit_parts(count, means[:size]))
+            solved = Solved.of(moments, np.arange(size), place)
+            lines.append([means[place] - means[:size] @ solved.slopes, *solved.slopes])
+            unit_parts.append(solved.unit_parts(count, means[:size]))
         effects = units.effects(
-            grams, np.asarray(lines), np.asarray(parts), count, mean_shift
+            grams, np.asarray(lines), np.asarray(unit_parts), count, mean_shift
         )
         return replace(moments, effects=effects)
 
@@ -332,14 +334,14 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
         check_is_fitted(self, "fits_")
         rows = new_rows(self, X)
         design = np.column_stack((np.ones(len(rows)), rows))
-        found = np.stack([design @ one.coefficients for one in self.fits_], axis=1)
-        interval = np.stack([one.along(design) for one in self.fits_], axis=1)
+        values = np.stack([design @ fit.coefficients for fit in self.fits_], axis=1)
+        interval = np.stack([fit.along(design) for fit in self.fits_], axis=1)
         if self.coef_.ndim == 1:
-            found = found[:, 0]
+            values = values[:, 0]
             interval = interval[:, 0]
         if return_interval:
-            return (found, interval)
-        return found
+            return (values, interval)
+        return values
 
     def summary(self) -> str:
         """The table of every target.
@@ -348,7 +350,7 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
             Coefficients, deviations and intervals as lines of text.
         """
         check_is_fitted(self, "fits_")
-        return "\n\n".join(one.summary() for one in self.fits_)
+        return "\n\n".join(fit.summary() for fit in self.fits_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -75,7 +75,7 @@ class Look:
         )
         draws.spend_row(sum(energies[name] / each**2 for name, each in scales.items()))
         diagonal = np.arange(1, size + 1)
-        parts = {
+        blocks = {
             "1": sums.limbs[:, :1, 0],
             "x": sums.limbs[:, 0, 1:-1],
             "trace": carry(
@@ -87,7 +87,7 @@ class Look:
                 noise_design(scales[name], part.shape[1:], part.shape[1]),
                 ExactSum(part, sums.unit),
             )
-            for name, part in parts.items()
+            for name, part in blocks.items()
         )
         rows = max(float(count[0]), scales["1"], 1.0)
         mean = np.clip(total / rows, -1.0, 1.0)
@@ -104,12 +104,12 @@ class Look:
             most = told
         else:
             most = min(max(told, 0.0) + HARDLY * scales["trace"] / rows, square)
-        least = 1e-6 * size
+        smallest = 1e-6 * size
         return cls(
             rows,
             mean,
-            square=min(max(square, least), float(size)),
-            most=min(max(most, least), float(size)),
+            square=min(max(square, smallest), float(size)),
+            most=min(max(most, smallest), float(size)),
         )
 
     def told(self) -> Lengths:
@@ -161,8 +161,8 @@ class NoisyMoments:
         """How far a mean stands out of its noise: 1 for targets, for features, which were centred, at most 1."""
         size = len(self.feature_names)
         noise = float(np.sum(self.variance[0, 1 : size + 1]))
-        found = self.matrix[0, 1 : size + 1]
-        kept = max(0.0, 1 - noise / max(float(found @ found), 1e-300))
+        sums = self.matrix[0, 1 : size + 1]
+        kept = max(0.0, 1 - noise / max(float(sums @ sums), 1e-300))
         return np.where(np.arange(len(self.scale)) < size, kept, 1.0)
 
     @property
@@ -221,7 +221,7 @@ class MomentsMechanism(BoundedMechanism):
     ) -> Release[NoisyMoments]:
         """Debit, draw, certify."""
         size, targets = len(table.features), len(table.targets)
-        given = self._given_norm()
+        stated_norm = self._given_norm()
         rows = table.source.rows_per_unit
         if rows > 1 and math.comb(size + targets + 2, 2) <= WIDEST:
             share = self.unit_share
@@ -242,7 +242,7 @@ class MomentsMechanism(BoundedMechanism):
                 )
                 look = replace(look, lengths=lengths)
             left = left * math.sqrt(1 - self.look_share - self.rows_share)
-            norm = given or self._radius(size, targets, look, left)
+            norm = stated_norm or self._radius(size, targets, look, left)
             scale[:size] *= norm
             look = look.over(norm)
             placed = np.stack((centre, scale), axis=1)
@@ -284,7 +284,7 @@ class MomentsMechanism(BoundedMechanism):
             + (1 + SHELLS) * bool(self.rows_share)
             + (len(FRACTIONS) + (1 + size) * targets) * bool(share),
             parameters=lambda left: {
-                "row_norm": given or "searched",
+                "row_norm": stated_norm or "searched",
                 "row_mean_shift": left,
                 "unit_share": share,
             },

@@ -81,14 +81,14 @@ class GivenTable:
             )
         X, unit = unit_apart(X, estimator.unit)
         with no_values_quoted("X"):
-            given = validate_data(
+            validated = validate_data(
                 estimator,
                 as_cells(X),
                 dtype=None,
                 ensure_all_finite=False,
                 ensure_min_samples=0,
             )
-            rows = cells_as_numbers(given)
+            rows = cells_as_numbers(validated)
         columns = {f"x{j}": column for j, column in enumerate(rows.T)}
         if supervised:
             columns |= _targets(y, rows)
@@ -169,9 +169,9 @@ class WeightedRows(Statistic[ExactSum]):
             norm = column_norms(standard[:size])
             limit = self.row_norm * (1.0 - (size + 8) * 2.0**-52)
             weight = np.where(norm > limit, limit / norm, 1.0)
-            one = np.ones((1, values.shape[1]))
+            ones = np.ones((1, values.shape[1]))
             within = np.clip(standard[size:], -1.0, 1.0)
-            rows = np.concatenate((one, standard[:size], within, one))
+            rows = np.concatenate((ones, standard[:size], within, ones))
             rows[:-1] *= weight
             rows[-1] = np.sqrt(1.0 - weight**2)
         rows[:, ~np.isfinite(norm + rows.sum(axis=0))] = (
@@ -202,13 +202,13 @@ class ColumnHistograms(Statistic[ExactSum]):
     def partial(self, block: Block) -> State:
         """Count one block."""
         bins = len(self.edges[0]) - 1
-        found = [
+        counts = [
             np.bincount(
                 np.searchsorted(edges[1:-1], column, side="right"), minlength=bins
             )
             for column, edges in zip(block.values, np.asarray(self.edges))
         ]
-        return {"histogram": scaled(np.asarray(found, dtype=np.int64), 0)}
+        return {"histogram": scaled(np.asarray(counts, dtype=np.int64), 0)}
 
     def finish(self, state: State) -> ExactSum:
         """The counts."""

@@ -52,14 +52,12 @@ class Solved:
         inner, error = denoised(matrix, matrix_noise, nominal)
         values, vectors = np.linalg.eigh(inner)
         positive = (vectors * np.maximum(values, 0.0)) @ vectors.T
-        known = TARGET_VARIANCE**2 / (
+        told = TARGET_VARIANCE**2 / (
             TARGET_VARIANCE**2 + float(noise[place, place]) / count**2
         )
-        drawn = (
-            known * float(sums[place, place]) / count + (1 - known) * TARGET_VARIANCE
-        )
+        drawn = told * float(sums[place, place]) / count + (1 - told) * TARGET_VARIANCE
         variance = min(
-            above_zero(drawn, known * math.sqrt(float(noise[place, place])) / count),
+            above_zero(drawn, told * math.sqrt(float(noise[place, place])) / count),
             1.0,
         )
         freedom = max(count - len(chosen) - 1, 1.0) / count
@@ -78,9 +76,7 @@ class Solved:
             )
             explained = (2 * slopes @ cross - slopes @ positive @ slopes) / count
             residual = min(
-                max(
-                    (variance - explained) / freedom, (1 - known) / 2 * variance, 1e-12
-                ),
+                max((variance - explained) / freedom, (1 - told) / 2 * variance, 1e-12),
                 1.0,
             )
         solid = (vectors * np.maximum(values, 0.01 * nominal)) @ vectors.T
@@ -124,12 +120,12 @@ def denoised(inner: Floats, noise: Floats, nominal: float) -> tuple[Floats, Floa
     diagonal it is zero.
     """
     diagonal = np.eye(len(inner), dtype=bool)
-    known = nominal**2 / (nominal**2 + float(np.mean(noise[diagonal])) / len(inner))
+    told = nominal**2 / (nominal**2 + float(np.mean(noise[diagonal])) / len(inner))
     middle = max(
-        known * float(np.mean(inner[diagonal])) + (1 - known) * nominal, 0.01 * nominal
+        told * float(np.mean(inner[diagonal])) + (1 - told) * nominal, 0.01 * nominal
     )
     target = np.where(diagonal, middle, 0.0)
-    found = inner.copy()
+    shrunk = inner.copy()
     left = noise.copy()
     for place in (diagonal, ~diagonal)[: len(inner)]:
         # no product of two columns is larger than their squares
@@ -140,10 +136,10 @@ def denoised(inner: Floats, noise: Floats, nominal: float) -> tuple[Floats, Floa
             middle**2,
         )
         gain = spread / (spread + noise[place])
-        found[place] = target[place] + gain * (inner - target)[place]
+        shrunk[place] = target[place] + gain * (inner - target)[place]
         left[place] *= gain
-    left[diagonal] += known * noise[diagonal] / len(inner)
-    return (found + found.T) / 2, left
+    left[diagonal] += told * noise[diagonal] / len(inner)
+    return (shrunk + shrunk.T) / 2, left
 
 
 def conditioned(

@@ -127,10 +127,10 @@ class RowsByLength(UnitTotals):
         place = np.searchsorted(
             -np.asarray(FRACTIONS[1:]), -self.grams.weighted(cells)[1], side="right"
         )
-        found = (place[:, None] == np.arange(len(FRACTIONS))) * np.minimum(
+        by_length = (place[:, None] == np.arange(len(FRACTIONS))) * np.minimum(
             cells.rows, self.grams.most
         )
-        return {"sums": found}
+        return {"sums": by_length}
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class ScoreSquares(UnitTotals):
         place[np.triu_indices(columns)] = range(len(sums))
         place = np.maximum(place, place.T)
         sums[np.diag(place)[1:]] *= math.sqrt(2)
-        found = []
+        squares = []
         for target, line, part in zip(
             place[len(self.lines[0]) :], self.lines, self.parts
         ):
@@ -163,9 +163,12 @@ class ScoreSquares(UnitTotals):
                     sums[target[a]] - _combined(line, sums[place[a]])
                     for a in range(len(line))
                 ]
-                found += [_combined(each, scores) ** 2 for each in part]
+                squares += [_combined(each, scores) ** 2 for each in part]
         return {
-            "sums": FixedPoint(self.limit).truncate(np.stack(found)).astype(np.int64).T
+            "sums": FixedPoint(self.limit)
+            .truncate(np.stack(squares))
+            .astype(np.int64)
+            .T
         }
 
 
@@ -200,8 +203,8 @@ class WholeUnits:
 
     def sums(self, totals: UnitTotals, unit: float) -> ExactSum:
         """One pass."""
-        found = self.draws.table.source.fold_units(self.grams.reader, totals, self.kept)
-        return ExactSum(found["sums"], unit)
+        state = self.draws.table.source.fold_units(self.grams.reader, totals, self.kept)
+        return ExactSum(state["sums"], unit)
 
     def left_by(self, mean_shift: float) -> dict[float, Left]:
         """What share of their weight all rows keep, for every f."""
@@ -240,10 +243,12 @@ class WholeUnits:
         self.draws.spend_row(mean_shift**2)
         noise = limit / (grams.most * mean_shift)
         sums = self.sums(squares, FixedPoint(limit).unit)
-        found = self.draws.noisy(
+        squares_of_scores = self.draws.noisy(
             noise_design(noise, sums.shape, lines.size), sums
         ).reshape(lines.shape)
-        return np.minimum((np.maximum(found, noise) + noise) / count, float(grams.most))
+        return np.minimum(
+            (np.maximum(squares_of_scores, noise) + noise) / count, float(grams.most)
+        )
 
 
 def block_energies(targets: int, fraction: float = 1.0) -> dict[str, float]:

@@ -130,11 +130,11 @@ def quick_spectra(sources: tuple[MatrixDoubles, ...]) -> list[BallSpectrum | Non
     columns = (
         np.array([getattr(source_, name) for source_ in sources]) for name in FIELDS
     )
-    found = quick_parts(*columns)
-    if found is None:
+    stacked = quick_parts(*columns)
+    if stacked is None:
         return [None] * len(sources)
     spectra: list[BallSpectrum | None] = []
-    for gaps, means, gram, gap in zip(*(part.tolist() for part in found)):
+    for gaps, means, gram, gap in zip(*(part.tolist() for part in stacked)):
         if all(map(math.isfinite, (*chain(*gaps, *means), gram, gap))):
             residuals = (arb(gram), arb(gap))
             spectra.append(_spectrum(_balls(gaps), _balls(means), *residuals))
@@ -211,7 +211,7 @@ def _rotated(rows: arb_mat, difference: arb_mat) -> arb_mat:
 
 def _refined(rows: arb_mat, cov_y: arb_mat, difference: arb_mat, bits: int) -> arb_mat:
     """Newton steps towards T S2 T' = I and T (S2 - S1) T' diagonal, until rounding is all that is left."""
-    least = np.inf
+    smallest = np.inf
     best = rows
     vain = 0
     for _ in range(REDUCTION_ROUNDS):
@@ -219,8 +219,8 @@ def _refined(rows: arb_mat, cov_y: arb_mat, difference: arb_mat, bits: int) -> a
         gram = (rows * cov_y * columns).mid().table()
         gap = (rows * difference * columns).mid().table()
         change, measure = _step(gram, gap, bits)
-        least, best, vain = (
-            (measure, rows, 0) if measure < least else (least, best, vain + 1)
+        smallest, best, vain = (
+            (measure, rows, 0) if measure < smallest else (smallest, best, vain + 1)
         )
         if change is None or vain == 3:
             return best

@@ -55,7 +55,7 @@ def quick_parts(
     columns = [mean_x, cov_x, mean_y, cov_y, scale]
     best, gram, gap = native.diagonalise(*columns, rows, low)
     active = _unfinished(best, gap)
-    found = best[active]
+    reduced = best[active]
     gram = gram[active]
     gap = gap[active]
     for _ in range(ROUNDS):
@@ -63,27 +63,27 @@ def quick_parts(
             break
         part_rows = rows[active]
         part_low = low[active]
-        change = _changes(gram, gap, found[:, size : 2 * size], found[:, -1])
+        change = _changes(gram, gap, reduced[:, size : 2 * size], reduced[:, -1])
         native.turn(*change, part_rows, part_low)
-        found, gram, gap = native.diagonalise(
+        reduced, gram, gap = native.diagonalise(
             *(column[active] for column in columns), part_rows, part_low
         )
-        better = _left_over(found) < _left_over(best[active])
+        better = _left_over(reduced) < _left_over(best[active])
         rows[active[better]] = part_rows[better]
         low[active[better]] = part_low[better]
-        best[active[better]] = found[better]
+        best[active[better]] = reduced[better]
         again = np.zeros(len(active), dtype=bool)
-        again[_unfinished(found, gap)] = True
+        again[_unfinished(reduced, gap)] = True
         again &= better
         active = active[again]
-        found = found[again]
+        reduced = reduced[again]
         gram = gram[again]
         gap = gap[again]
-    parts = best[:, :-4].reshape(-1, 6, size)
+    stacked = best[:, :-4].reshape(-1, 6, size)
     same = np.all(cov_x == cov_y, axis=(-2, -1))
     residual_gram = (best[:, -4] + best[:, -2]) * (1 + 1e-9) + LOST
     residual_gap = (best[:, -3] + best[:, -1]) * (1 + 1e-9) + np.where(same, 0.0, LOST)
-    return QuickParts(parts[:, :3], parts[:, 3:], residual_gram, residual_gap)
+    return QuickParts(stacked[:, :3], stacked[:, 3:], residual_gram, residual_gap)
 
 
 def _left_over(found: Floats) -> Floats:
@@ -140,11 +140,11 @@ def _clusters(joined: Bools) -> Indices:
     name = np.arange(len(joined))
     joined = joined | np.eye(len(name), dtype=bool)
     while True:
-        least = np.min(np.where(joined, name, len(name)), axis=1)
-        least = least[least]
-        if np.array_equal(least, name):
+        smallest = np.min(np.where(joined, name, len(name)), axis=1)
+        smallest = smallest[smallest]
+        if np.array_equal(smallest, name):
             return name
-        name = least
+        name = smallest
 
 
 def _turned(name: Indices, apart: Floats, left: Floats) -> Floats:

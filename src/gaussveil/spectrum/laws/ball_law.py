@@ -41,18 +41,18 @@ class BallLaw(NamedTuple):
 
     def moment(self, s: acb) -> acb:
         """M(s): of the finite losses."""
-        found = acb(0)
+        total = acb(0)
         if self.spacing is not None:
-            found += (s * self.losses[0]).exp() * acb_poly(list(self.masses))(
+            total += (s * self.losses[0]).exp() * acb_poly(list(self.masses))(
                 (s * self.spacing).exp()
             )
         else:
             for loss, mass in zip(self.losses, self.masses):
-                found += mass * (s * loss).exp()
+                total += mass * (s * loss).exp()
         for middle, half, tilt, weight in self.pieces:
             turned = (s + tilt) * half * acb(0, 1)
-            found += weight * (s * middle).exp() * turned.sinc()
-        return found
+            total += weight * (s * middle).exp() * turned.sinc()
+        return total
 
     def finite(self) -> BallLaw:
         """The finite losses, as if these had probability 1."""

@@ -114,17 +114,17 @@ def _cells(p: Any, q: Any, edges: Floats) -> DensityCells:
     kept = 0
     widest = math.inf
     for depth in range(DEEPEST + 1):
-        found = _looked_at(p, q, left, right)
-        mass = found.under_x + found.under_y
+        looked_at = _looked_at(p, q, left, right)
+        mass = looked_at.under_x + looked_at.under_y
         counts_for = mass > LITTLE
-        spread = np.where(counts_for, found.high - found.low, 0.0)
+        spread = np.where(counts_for, looked_at.high - looked_at.low, 0.0)
         if depth == 0 and counts_for.any():
-            reach = found.high[counts_for].max() - found.low[counts_for].min()
+            reach = looked_at.high[counts_for].max() - looked_at.low[counts_for].min()
             widest = float(reach) / (2 * NODES)
-        open_ = found.open_x + found.open_y > FINE + 2.0**-40 * mass
+        open_ = looked_at.open_x + looked_at.open_y > FINE + 2.0**-40 * mass
         last = depth == DEEPEST or kept + 2 * left.size > MOST_CELLS
         halve = (open_ | (spread > widest)) & (not last)
-        done.append(DensityCells(*(column[~halve] for column in found)))
+        done.append(DensityCells(*(column[~halve] for column in looked_at)))
         kept += int((~halve).sum())
         if not halve.any():
             break
@@ -159,12 +159,12 @@ def _looked_at(p: Any, q: Any, left: Floats, right: Floats) -> DensityCells:
     straight = losses[:, :1] + (losses[:, -1:] - losses[:, :1]) * 0.5 * (1.0 + nodes)
     with np.errstate(invalid="ignore"):
         bend = np.abs(losses - straight).max(axis=1)
-    known = np.isfinite(losses).all(axis=1)
-    bend = np.where(known, bend, 0.0) + 2.0**-46 * (
-        1.0 + np.where(known, np.abs(losses).max(axis=1), 0.0)
+    finite = np.isfinite(losses).all(axis=1)
+    bend = np.where(finite, bend, 0.0) + 2.0**-46 * (
+        1.0 + np.where(finite, np.abs(losses).max(axis=1), 0.0)
     )
-    low = np.where(known, losses.min(axis=1), -math.inf) - bend
-    high = np.where(known, losses.max(axis=1), math.inf) + bend
+    low = np.where(finite, losses.min(axis=1), -math.inf) - bend
+    high = np.where(finite, losses.max(axis=1), math.inf) + bend
     (under_x, open_x), (under_y, open_y) = masses
     rounded = 2.0**-48
     return DensityCells(

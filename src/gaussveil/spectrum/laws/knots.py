@@ -219,11 +219,11 @@ def _delta(answers: tuple[Residues, ...], epsilon: arb) -> arb:
         if above < 0:
             continue
         grown = (above / 2).exp()
-        given = ahead * grown - behind / grown + inner(above)
+        own = ahead * grown - behind / grown + inner(above)
         if above > 0:
-            total += given
+            total += own
         else:
-            total += given.union(arb(0))
+            total += own.union(arb(0))
     return total * (epsilon / 2).exp()
 
 

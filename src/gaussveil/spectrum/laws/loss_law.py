@@ -193,13 +193,13 @@ def _turned_sums(angles: Floats, weights: Floats) -> Complexes:
     half = 0.5 * angles
     sine = np.sin(half)
     if len(weights) == 1:
-        parts = [(sine * sine) @ weights[0], (sine * np.cos(half)) @ weights[0]]
+        sums = [(sine * sine) @ weights[0], (sine * np.cos(half)) @ weights[0]]
     else:
-        parts = [
+        sums = [
             np.einsum("ij,ij,ij->i", sine, sine, weights),
             np.einsum("ij,ij,ij->i", sine, np.cos(half), weights),
         ]
-    return -2.0 * parts[0] + 2.0j * parts[1]
+    return -2.0 * sums[0] + 2.0j * sums[1]
 
 
 def scaled_sinhc(argument: Complexes, exponent: Complexes) -> Complexes:

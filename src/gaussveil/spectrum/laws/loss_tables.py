@@ -62,5 +62,7 @@ def _columns(masses: Any) -> tuple[Floats, Floats]:
         pairs = sorted(masses._loss_probs.items())
         columns = np.array(pairs, dtype=np.float64).reshape(-1, 2)
         return columns[:, 0], columns[:, 1]
-    found = np.asarray(masses._probs, dtype=np.float64)
-    return float(masses._lower_loss) + np.arange(float(found.size)), found
+    probabilities = np.asarray(masses._probs, dtype=np.float64)
+    return float(masses._lower_loss) + np.arange(
+        float(probabilities.size)
+    ), probabilities

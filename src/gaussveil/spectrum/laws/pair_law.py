@@ -83,29 +83,31 @@ class Pair(HasLaw):
         breaks: Sequence[float] = (),
         error: float = 1e-9,
     ) -> None:
-        least = None
+        lower_pair = None
         if q is None and not is_table(p):
             refuse("q", "given, unless p is a table of privacy losses", q)
         if q is None:
-            found = tables_of(p)
+            tables = tables_of(p)
         elif _has_density(p) and _has_density(q):
             from gaussveil.spectrum.laws.densities import of_densities
 
             raised, merged, lacks = of_densities(p, q, support, breaks, error)
-            found = Tables(*raised)
-            least = Pair(*merged)
-            store(least, "_lacks", lacks)
+            tables = Tables(*raised)
+            lower_pair = Pair(*merged)
+            store(lower_pair, "_lacks", lacks)
         else:
-            found = Tables(*_listed(p, q), tuple(map(tuple, other)))
-        store(self, "p", _checked("p", found.p))
-        store(self, "q", _checked("q", found.q))
-        store(self, "other", tuple(_checked("other", one) for one in found.other))
+            tables = Tables(*_listed(p, q), tuple(map(tuple, other)))
+        store(self, "p", _checked("p", tables.p))
+        store(self, "q", _checked("q", tables.q))
+        store(
+            self, "other", tuple(_checked("other", column) for column in tables.other)
+        )
         if len(self.p) != len(self.q) or len(self.other) not in (0, 2):
             raise ShapeError(
                 f"'p' and 'q' must have one probability for each answer. Got {len(self.p)} and {len(self.q)}."
             )
-        if least is not None:
-            store(self, "_least", least)
+        if lower_pair is not None:
+            store(self, "_least", lower_pair)
 
     @classmethod
     def of_losses(cls, losses: Sequence[float], probabilities: Sequence[float]) -> Pair:
@@ -155,13 +157,13 @@ class Pair(HasLaw):
         ):
             return self
         if self.other:
-            found = Pair(self.other[0], self.other[1], (self.p, self.q))
+            exchanged = Pair(self.other[0], self.other[1], (self.p, self.q))
         else:
-            found = Pair(self.q, self.p)
+            exchanged = Pair(self.q, self.p)
         if self._least is not None:
-            store(found, "_least", self._least.reversed())
-        store(found, "_lacks", self._lacks)
-        return found
+            store(exchanged, "_least", self._least.reversed())
+        store(exchanged, "_lacks", self._lacks)
+        return exchanged
 
     def fainter(self) -> PrivacyCurve:
         """Of densities their cells, whose probabilities are right but for what `rounded_by` says."""
@@ -224,21 +226,21 @@ class Pair(HasLaw):
 
         under_x, under_y, infinity = self._in_ball_columns()
         grown = epsilon.exp()
-        found = infinity
-        for one, other in zip(under_x, under_y):
-            part = one - grown * other
+        delta = infinity
+        for mass_x, mass_y in zip(under_x, under_y):
+            part = mass_x - grown * mass_y
             if part > 0:
-                found += part
+                delta += part
             elif not part < 0:
-                found += part.union(arb(0))
-        return found
+                delta += part.union(arb(0))
+        return delta
 
     def ball_law(self) -> BallLaw:
         """Every answer that is possible both ways."""
         from gaussveil.spectrum.laws.ball_law import law
 
         under_x, under_y, infinity = self._in_ball_columns()
-        losses = [(one / other).log() for one, other in zip(under_x, under_y)]
+        losses = [(mass_x / mass_y).log() for mass_x, mass_y in zip(under_x, under_y)]
         return law(losses, under_x, (), infinity)
 
     def _in_ball_columns(self) -> tuple[list[arb], list[arb], arb]:
@@ -246,11 +248,17 @@ class Pair(HasLaw):
         from flint import arb
 
         whole = [sum(map(arb, column), arb(0)) for column in (self.p, self.q)]
-        both = [(one, other) for one, other in zip(self.p, self.q) if one and other]
-        infinite = [one for one, other in zip(self.p, self.q) if one and not other]
+        both = [
+            (mass_x, mass_y)
+            for mass_x, mass_y in zip(self.p, self.q)
+            if mass_x and mass_y
+        ]
+        infinite = [
+            mass_x for mass_x, mass_y in zip(self.p, self.q) if mass_x and not mass_y
+        ]
         return (
-            [arb(one) / whole[0] for one, _ in both],
-            [arb(other) / whole[1] for _, other in both],
+            [arb(mass_x) / whole[0] for mass_x, _ in both],
+            [arb(mass_y) / whole[1] for _, mass_y in both],
             sum(map(arb, infinite), arb(0)) / whole[0],
         )
 
@@ -268,7 +276,9 @@ def _listed(p: Any, q: Any) -> tuple[Any, Any]:
     if not isinstance(p, Mapping):
         return p, q
     answers = list(dict.fromkeys([*p, *q]))
-    return [p.get(one, 0.0) for one in answers], [q.get(one, 0.0) for one in answers]
+    return [p.get(answer, 0.0) for answer in answers], [
+        q.get(answer, 0.0) for answer in answers
+    ]
 
 
 def _checked(name: str, values: Any) -> Probabilities:

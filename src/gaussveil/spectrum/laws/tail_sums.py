@@ -49,8 +49,8 @@ class TailSums:
         ratio = np.exp(np.minimum(epsilon, LARGEST_EXPONENT))
         reach = float(np.abs(self.losses).max(initial=0.0))
         rounding = (16.0 + 4.0 * self.losses.size + 8.0 * reach) * ULP
-        known = np.maximum(self.above[place] - ratio * self.other[place], 0.0)
-        return np.asarray(known + rounding * self.above[place] + self.infinity)
+        finite = np.maximum(self.above[place] - ratio * self.other[place], 0.0)
+        return np.asarray(finite + rounding * self.above[place] + self.infinity)
 
 
 class AtomSums:

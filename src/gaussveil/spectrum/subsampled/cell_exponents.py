@@ -43,9 +43,11 @@ class Exponents(NamedTuple):
             losses = here - there
             if c < 0.0:  # one of both factors grows with z, the other one falls
                 most = size[1:] - c * there[:-1]
-                least = size[:-1] - c * there[1:]
+                smallest = size[:-1] - c * there[1:]
                 both = size - c * there
-                return Exponents(most, least, both[-1], both[0], math.inf, True, losses)
+                return Exponents(
+                    most, smallest, both[-1], both[0], math.inf, True, losses
+                )
             size = size - c * there
         return Exponents(size[1:], size[:-1], size[-1], size[0], size[0], False, losses)
 
@@ -83,20 +85,22 @@ class Exponents(NamedTuple):
         """
         share = expit((edges[:-1] - step.knee) / step.noise_multiplier)
         width = np.diff(edges) * (1.0 + UP)
-        least = share / step.noise_multiplier
+        least_slope = share / step.noise_multiplier
         if step.backward and c >= 0.0:
             left = edges[:-1]
-            least = least * (1.0 - UP)
+            least_slope = least_slope * (1.0 - UP)
             return (
-                self.most - 0.5 * left**2 + width * np.maximum(-left - c * least, 0.0)
+                self.most
+                - 0.5 * left**2
+                + width * np.maximum(-left - c * least_slope, 0.0)
             )
         if step.replace:
             mirrored = expit((-edges[1:] - step.knee) / step.noise_multiplier)
-            slope = (1.0 + c) * least + c * mirrored / step.noise_multiplier
+            slope = (1.0 + c) * least_slope + c * mirrored / step.noise_multiplier
         elif step.backward:
-            slope = -c * least
+            slope = -c * least_slope
         else:
-            slope = (1.0 + c) * least
+            slope = (1.0 + c) * least_slope
         right = edges[1:]
         slope = slope * (1.0 - UP)
         return self.most - 0.5 * right**2 + width * np.maximum(right - slope, 0.0)

@@ -174,8 +174,8 @@ class Nodes(NamedTuple):
             sign = -1.0
         whole = sign * values.real.sum(axis=1)
         size = np.abs(values)
-        parts = np.abs(self.cumulant) + np.abs(logs[0]) + np.abs(logs[1])
-        exact = UNIT_ROUNDOFF * (64.0 + 8.0 * (parts + np.abs(turned)))
+        magnitude = np.abs(self.cumulant) + np.abs(logs[0]) + np.abs(logs[1])
+        exact = UNIT_ROUNDOFF * (64.0 + 8.0 * (magnitude + np.abs(turned)))
         off = np.expm1(np.minimum(self.rounding + exact, 700.0))
         error = (size * off).sum(axis=1)
         error += self._missed(levels, peak)
@@ -191,11 +191,11 @@ class Nodes(NamedTuple):
             value = np.log(np.maximum(rest, 1e-300))
         error += self.left_out * np.exp(np.minimum(-value, 700.0))
         error += 8.0 * UNIT_ROUNDOFF * (1.0 + np.abs(peak) + np.abs(value))
-        known = np.isfinite(peak) & (whole > 0.0)
+        settled = np.isfinite(peak) & (whole > 0.0)
         return (
-            np.where(known, value, math.nan),
-            np.where(known, slope, math.nan),
-            np.where(known & np.isfinite(error), error, math.inf),
+            np.where(settled, value, math.nan),
+            np.where(settled, slope, math.nan),
+            np.where(settled & np.isfinite(error), error, math.inf),
         )
 
     def _missed(self, levels: Floats, peak: Floats) -> Floats:

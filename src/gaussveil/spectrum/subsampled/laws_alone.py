@@ -131,7 +131,7 @@ class LawsAlone(PrivacyCurve):
         if self.knots is None:
             return super().epsilon(delta)
         asked = probability_array("delta", delta, np.zeros(()))
-        epsilons = [self._private_epsilon(float(one)) for one in np.ravel(asked)]
+        epsilons = [self._private_epsilon(float(goal)) for goal in np.ravel(asked)]
         return np.reshape(np.array(epsilons), asked.shape)[()]
 
     def _private_epsilon(self, delta: float) -> float:
@@ -186,32 +186,34 @@ class LawsAlone(PrivacyCurve):
     @np.errstate(all="ignore")
     def _below(self, epsilon: float) -> float:
         """A lower end of delta."""
-        known = [(law_of(law.finite), count) for law, count in self.laws]
+        finite_laws = [(law_of(law.finite), count) for law, count in self.laws]
         finite = math.exp(self._log_finite)
         sure = -math.expm1(self._log_finite) * (1.0 - TRUSTED)
         charged = math.fsum(count * law.rounded_by for law, count in self.laws)
         charged *= 1.0 + math.exp(min(epsilon, 700.0))
         if self.atoms is not None:
             lower, _ = self.atoms.ends(np.array(epsilon))
-            found = sure + finite * float(lower) * (1.0 - TRUSTED)
-            return max(found - charged, 0.0)
-        ends = [ends_of(law) for law, _ in known]
-        low = math.fsum(n * one[0] for one, (_, n) in zip(ends, known))
-        high = math.fsum(n * one[1] for one, (_, n) in zip(ends, known))
+            at_least = sure + finite * float(lower) * (1.0 - TRUSTED)
+            return max(at_least - charged, 0.0)
+        ends = [ends_of(law) for law, _ in finite_laws]
+        low = math.fsum(n * end[0] for end, (_, n) in zip(ends, finite_laws))
+        high = math.fsum(n * end[1] for end, (_, n) in zip(ends, finite_laws))
         if not low < high or epsilon >= high:
             return max(sure - charged, 0.0)
         none = Gaussians(*(np.zeros(0) for _ in range(4)))
-        parts = Parts((), Companions(none, tuple(known)))
-        spread = math.sqrt(parts.real_moments(0.0)[2])
-        order = max(saddle(parts, epsilon).centre, 1.0 / spread)
+        composition = Parts((), Companions(none, tuple(finite_laws)))
+        spread = math.sqrt(composition.real_moments(0.0)[2])
+        order = max(saddle(composition, epsilon).centre, 1.0 / spread)
         bottom = min(low, epsilon - DIGITS / order)
         top = max(high, epsilon) + 2.0 / order
-        width = common_width([law for law, _ in known], (top - bottom) / NODES_BELOW)
+        width = common_width(
+            [law for law, _ in finite_laws], (top - bottom) / NODES_BELOW
+        )
         plan = GridPlan(order, bottom - width, top + width, width, [], False)
-        placed = [(lowered_law(law, width), count) for law, count in known]
+        placed = [(lowered_law(law, width), count) for law, count in finite_laws]
         lowered = math.fsum(n * moved for (_, moved), n in placed) * (1.0 + TRUSTED)
-        masses = [(one, count) for (one, _), count in placed]
+        masses = [(law, count) for (law, _), count in placed]
         delta = within_window(masses, epsilon + lowered, 0.0, plan, -1.0)
-        uses = sum(count for _, count in known)
+        uses = sum(count for _, count in finite_laws)
         delta *= finite * (1.0 - TRUSTED * uses)
         return max(sure + delta - charged, 0.0)

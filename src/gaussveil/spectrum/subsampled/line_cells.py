@@ -110,20 +110,20 @@ class LineCells:
         self.edges = np.append(edges[0], edges)
         self.bend = 1.0  # of the log of density and window: how fast they grow with d
         most = np.zeros(cells)  # logs of the window's ends in each cell
-        least = most
+        smallest = most
         top = 0.0
         bottom = 0.0
         if window is not None:
             self.bend += window.edge**-2 * (1.0 + UP)
             most = window.most(edges)
-            least = window.least(edges)
+            smallest = window.least(edges)
             top = float(window.most(edges[-1:].repeat(2))[0])
             bottom = float(window.most(edges[:1].repeat(2))[0])
         far = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
         width = (cut - low) / cells
         upper = exponents.with_density(step, c, edges) + math.log(width) + most
         lower = exponents.least - 0.5 * far * far
-        lower = lower + math.log(width / math.sqrt(2.0 * math.pi)) + least
+        lower = lower + math.log(width / math.sqrt(2.0 * math.pi)) + smallest
         steep = float(c * share[0] / noise)
         if c < 0.0:
             steep = -c / noise
@@ -155,7 +155,7 @@ class LineCells:
             self.at_cut.append(mirrored[-1])
             self.at_low.append(mirrored[0])
         self.shares = [
-            _spread(least, high) for least, high in zip(self.least, self.high)
+            _spread(smallest, high) for smallest, high in zip(self.least, self.high)
         ]
 
     def _grown(self, strip: float) -> Any:

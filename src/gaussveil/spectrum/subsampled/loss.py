@@ -167,8 +167,8 @@ class SubsampledLoss(PrivacyCurve):
         """log of delta(epsilon), its error bound included."""
         levels = epsilon_array(epsilon, np.zeros(()))
         evaluate = self._side.evaluate if levels.size >= MANY else self._evaluate
-        found = swept(evaluate, np.ravel(levels), self._kept)
-        upper = np.minimum(found.value + found.error, 0.0)
+        at_levels = swept(evaluate, np.ravel(levels), self._kept)
+        upper = np.minimum(at_levels.value + at_levels.error, 0.0)
         return np.reshape(upper, levels.shape)[()]
 
     @np.errstate(all="ignore")
@@ -202,13 +202,13 @@ class SubsampledLoss(PrivacyCurve):
     def epsilon(self, delta: Any) -> Any:
         """Smallest epsilon with `delta(epsilon) <= delta`, on the private side."""
         asked = probability_array("delta", delta, np.zeros(()))
-        wanted = np.ravel(asked)
+        goals = np.ravel(asked)
+        alone = self._private_epsilon
         if self._by_contour:
-            one = self._private_epsilon
-            found = epsilons(self._side.evaluate, one, wanted, self._kept)
+            answers = epsilons(self._side.evaluate, alone, goals, self._kept)
         else:
-            found = np.array([self._private_epsilon(float(one)) for one in wanted])
-        return np.reshape(found, asked.shape)[()]
+            answers = np.array([alone(float(goal)) for goal in goals])
+        return np.reshape(answers, asked.shape)[()]
 
     def dp_epsilon(self, delta: Any) -> Any:
         """Smallest epsilon of (epsilon, delta)-differential privacy; the other direction is solved if it is worse."""
@@ -224,7 +224,7 @@ class SubsampledLoss(PrivacyCurve):
         levels = levels[asked]
         if goals.size >= MANY:
             logs = backward.log_delta(levels)
-            worse = any(one > log_down(goal) for one, goal in zip(logs, goals))
+            worse = any(log > log_down(goal) for log, goal in zip(logs, goals))
         else:
             worse = any(
                 backward._exceeds(log_down(goal), float(level))
@@ -238,8 +238,10 @@ class SubsampledLoss(PrivacyCurve):
         """Smallest type II error at each type I error, or a little less; by slopes of delta where they are known."""
         errors = probability_array("type_one_error", type_one_error, np.zeros(()))
         sides = (self._side, self.reversed()._side)
-        found = by_slopes(sides, errors, self._by_contour, bool(self.laws))
-        return super().tradeoff(errors) if found is None else found
+        heights = by_slopes(sides, errors, self._by_contour, bool(self.laws))
+        if heights is None:
+            return super().tradeoff(errors)
+        return heights
 
     def enclose(self, epsilon: Any) -> Enclosure:
         """Rigorous ends of delta(epsilon), in ball arithmetic."""
@@ -345,7 +347,7 @@ class SubsampledLoss(PrivacyCurve):
     def _by_contour(self) -> bool:
         """Whether nothing simpler decides."""
         simpler = (self._plain, self._single, self._closed)
-        return all(one is None for one in simpler)
+        return all(way is None for way in simpler)
 
     @cached_property
     def _plain(self) -> PrivacyLoss | None:

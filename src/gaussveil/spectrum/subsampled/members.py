@@ -59,8 +59,8 @@ class Members:
         lengths = np.hypot(self.shift * np.sqrt(self.draws), self.beside.upper)
         some = lengths > 0.0
         lengths = lengths[some]
-        found = mean_shift_delta(lengths, np.full_like(lengths, epsilon))
-        total = float(np.maximum(self.probability[some], 0.0) @ found) * ROUNDED_UP
+        deltas = mean_shift_delta(lengths, np.full_like(lengths, epsilon))
+        total = float(np.maximum(self.probability[some], 0.0) @ deltas) * ROUNDED_UP
         return min(total + math.ulp(0.0), 1.0)
 
     @np.errstate(all="ignore")
@@ -74,8 +74,8 @@ class Members:
         lengths = lengths[lengths > 0.0]
         log_weight = draws * math.log(self.rate)
         log_weight += (self.uses - draws) * math.log1p(-self.rate)
-        found = np.exp(log_weight) * mean_shift_delta(lengths, epsilon - log_weight)
-        return max(float(np.max(found)) / ROUNDED_UP, 0.0)
+        deltas = np.exp(log_weight) * mean_shift_delta(lengths, epsilon - log_weight)
+        return max(float(np.max(deltas)) / ROUNDED_UP, 0.0)
 
     def enclose(self, epsilon: float) -> Enclosure:
         """Both ends, of doubles whose roundings are charged; wide, as nothing better is known."""

@@ -144,22 +144,22 @@ class OutputSums:
         record_off = own_off + off[0] + unit * np.abs(first)
         loss_off = sum(off) + 2.0 * unit * np.abs(self.loss)
         # the mean k
-        parts = (self.loss * np.expm1(first), -rest(first), rest(second))
-        mean = total(plain * sum(parts))
-        mean_off = float(plain @ (sum(np.abs(part) for part in parts) * own_off))
+        addends = (self.loss * np.expm1(first), -rest(first), rest(second))
+        mean = total(plain * sum(addends))
+        mean_off = float(plain @ (sum(np.abs(part) for part in addends) * own_off))
         mean_off += float(record @ (np.abs(self.loss) * off[0]))
         mean_off += float(plain @ (np.abs(np.expm1(first)) * loss_off))
         mean_off += float(plain @ (np.abs(np.expm1(second)) * off[1]))
-        known = _known_integrals(self.prepared)
-        self.start = total(record * beyond) + c * mean + known.start(c)
+        beyond_sums = _known_integrals(self.prepared)
+        self.start = total(record * beyond) + c * mean + beyond_sums.start(c)
         self.start_off = float(record @ (np.abs(beyond) * record_off))
         self.start_off += float(record @ (np.abs(c * grown) * loss_off))
-        self.start_off += abs(c) * mean_off + known.off * (1.0 + 2.0 * abs(c))
-        self.slope = total(record * self.loss * grown) + mean + known.slope
+        self.start_off += abs(c) * mean_off + beyond_sums.off * (1.0 + 2.0 * abs(c))
+        self.slope = total(record * self.loss * grown) + mean + beyond_sums.slope
         by_loss = np.abs(grown) + np.abs(tilt) * (1.0 + grown)
         self.by_height = float(record @ (np.abs(self.loss * grown) * record_off))
         self.by_height += float(record @ (by_loss * loss_off))
-        self.by_height += mean_off + 2.0 * known.off
+        self.by_height += mean_off + 2.0 * beyond_sums.off
         # of e^{ix} - 1 - ix, x = y L: the weight, itself, and L
         turned_off = weight_off + off[0] + abs(c) * loss_off
         turned_off += unit * (np.abs(first) + np.abs(tilt) + TURN + self.summed)
@@ -245,14 +245,14 @@ class OutputSums:
             for power in (1, 2, 4)
         ]
         first = abs(first) + off[0]
-        least = (second - off[1] - first * first) * (1.0 - UP)
+        variance = (second - off[1] - first * first) * (1.0 - UP)
         second += off[1]
         fourth += off[2]
         third = math.sqrt(second * fourth)
         of_difference = 2.0 * fourth + 8.0 * third * first + 6.0 * second * second
-        if not least > 0.0:
+        if not variance > 0.0:
             return Spread(0.0, math.inf)
-        return Spread(least, of_difference / (24.0 * least) * (1.0 + UP))
+        return Spread(variance, of_difference / (24.0 * variance) * (1.0 + UP))
 
 
 LINE_CELLS = 400  # cells of bounds in doubles: wider ones are looser, and sound

@@ -68,7 +68,7 @@ class SingleBeside:
         if sums is None:
             return None
         answers = sums.answers_at(sums.first_bits)
-        smooth = any(one.inner.degree() >= 0 for one in answers)
+        smooth = any(answer.inner.degree() >= 0 for answer in answers)
         if len(answers) > (MOST_PIECES if smooth else MOST_ATOMS):
             return None
         return cls(parts, sums)
@@ -135,9 +135,9 @@ class _Outputs:
         self.epsilon = arb(epsilon)
         self.low = arb(-math.ceil(reach))
         self.high = arb(math.ceil(reach + 1.0 / step.noise_multiplier))
-        falling = sorted(answers, key=lambda one: -float(one.place))
-        self.terms = [self._term(one) for one in falling]
-        self.places = [self._place(self.epsilon - one.place) for one in falling]
+        falling = sorted(answers, key=lambda answer: -float(answer.place))
+        self.terms = [self._term(answer) for answer in falling]
+        self.places = [self._place(self.epsilon - answer.place) for answer in falling]
 
     def delta(self) -> arb:
         """The whole of it; wide, or not finite, where that is not decided."""
@@ -231,7 +231,7 @@ class _Outputs:
 
     def _between(self, branch: _Branch, left: arb, right: arb) -> arb:
         """An integral over outputs between two places."""
-        found = acb.integral(
+        integral = acb.integral(
             lambda z, analytic: self._value(branch, z, analytic=bool(analytic)),
             acb(left),
             acb(right),
@@ -239,7 +239,7 @@ class _Outputs:
             abs_tol=arb(2) ** -FINEST,
             eval_limit=EVALUATIONS,
         )
-        return found.real
+        return integral.real
 
     def _misplaced(self, term: _Branch, place: arb) -> arb:
         """What is counted, or missed, between a place and the exact one near by: next to nothing."""

@@ -40,7 +40,7 @@ class KeptNodes:
 
     def keep(self, epsilon: float, nodes: AnyNodes) -> None:
         """Remember nodes, among the last few."""
-        if all(one is not nodes for _, one in self._at):
+        if all(before is not nodes for _, before in self._at):
             self._at = [*self._at[1 - MOST_KEPT :], (epsilon, nodes)]
 
     def near(self, epsilon: float) -> list[AnyNodes]:
@@ -52,35 +52,37 @@ class KeptNodes:
 @np.errstate(all="ignore")
 def swept(evaluate: Evaluate, levels: Floats, kept: KeptNodes) -> Swept:
     """One pass over epsilons in ascending order."""
-    found = Swept(*(np.empty(levels.size) for _ in range(3)))
+    answers = Swept(*(np.empty(levels.size) for _ in range(3)))
     order = np.argsort(levels)
     last: list[AnyNodes] = []
     start = 0
     while start < order.size:
         ahead = order[start : start + AT_A_TIME]
-        known = 0
+        settled = 0
         for nodes in [*last, *kept.near(float(levels[ahead[0]]))]:
             first = nodes.log_deltas(levels[ahead[:1]])
             if not _accurate(first, levels[ahead[:1]])[0]:
                 continue
             columns = nodes.log_deltas(levels[ahead])
-            known = int(np.argmin(np.append(_accurate(columns, levels[ahead]), False)))
-            for column, values in zip(found, columns):
-                column[ahead[:known]] = values[:known]
+            settled = int(
+                np.argmin(np.append(_accurate(columns, levels[ahead]), False))
+            )
+            for column, values in zip(answers, columns):
+                column[ahead[:settled]] = values[:settled]
             last = [nodes]
             break
-        if known == 0:
+        if settled == 0:
             place = order[start]
             level = float(levels[place])
             value, slope, error, fresh = evaluate(level, None)
-            for column, one in zip(found, (value, slope, error)):
-                column[place] = one
+            for column, number in zip(answers, (value, slope, error)):
+                column[place] = number
             if fresh is not None:
                 kept.keep(level, fresh)
                 last = [fresh]
-            known = 1
-        start += known
-    return found
+            settled = 1
+        start += settled
+    return answers
 
 
 def _accurate(columns: tuple[Floats, Floats, Floats], levels: Floats) -> Floats:
@@ -91,24 +93,24 @@ def _accurate(columns: tuple[Floats, Floats, Floats], levels: Floats) -> Floats:
 @np.errstate(all="ignore")
 def epsilons(
     evaluate: Evaluate,
-    one: Callable[[float], float],
+    alone: Callable[[float], float],
     deltas: Floats,
     kept: KeptNodes,
 ) -> Floats:
-    """Private epsilons of many deltas: of the ends of their range by `one`, of those between by Newton's steps.
+    """Private epsilons of many deltas: of the ends of their range by `alone`, of those between by Newton's steps.
 
-    What is handed out has an upper end of delta that is private; where steps do not lead there `one` is asked.
+    What is handed out has an upper end of delta that is private; where steps do not lead there `alone` is asked.
     """
-    found = np.array([math.nan] * deltas.size)
+    answers = np.array([math.nan] * deltas.size)
     inside = np.flatnonzero(deltas > 0.0)
     if inside.size >= MANY:
-        ends = [one(float(end(deltas[inside]))) for end in (np.max, np.min)]
+        ends = [alone(float(end(deltas[inside]))) for end in (np.max, np.min)]
         if all(map(math.isfinite, ends)) and ends[0] < ends[1]:
             goals = np.log(deltas[inside])
-            found[inside] = _between(evaluate, ends[0], ends[1], goals, kept)
-    for place in np.flatnonzero(np.isnan(found)):
-        found[place] = one(float(deltas[place]))
-    return found
+            answers[inside] = _between(evaluate, ends[0], ends[1], goals, kept)
+    for place in np.flatnonzero(np.isnan(answers)):
+        answers[place] = alone(float(deltas[place]))
+    return answers
 
 
 def _between(

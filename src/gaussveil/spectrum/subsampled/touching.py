@@ -89,7 +89,7 @@ class Touching:
 
     def look(self, epsilon: float) -> Trial:
         """log of how much faster delta falls than the line."""
-        log_delta, slope, known = self.side.log_delta(epsilon)
+        log_delta, slope, accuracy = self.side.log_delta(epsilon)
         delta = float(exp_up(log_delta))
         grown = math.exp(min(epsilon, 700.0))
         if self.ahead:
@@ -104,7 +104,7 @@ class Touching:
         if line <= 0.0:
             return Trial(math.inf)
         excess = math.log(-slope * delta / line)
-        if abs(excess) < known:
+        if abs(excess) < accuracy:
             return Trial(0.0)
         return Trial(excess)
 
@@ -123,14 +123,14 @@ def by_slopes(
 
 def touched(sides: tuple[Side, Side], errors: Floats) -> Floats:
     """The trade-off at each error, or a little less."""
-    found = np.empty(errors.size)
+    heights = np.empty(errors.size)
     for place, error in enumerate(np.ravel(errors).tolist()):
         first = Touching(sides[0], error, ahead=True)
         second = Touching(sides[1], error, ahead=False)
         if not first.search():
             second.search()
-        found[place] = min(max(first.highest, second.highest), 1.0 - error)
-    return np.reshape(found, errors.shape)[()]
+        heights[place] = min(max(first.highest, second.highest), 1.0 - error)
+    return np.reshape(heights, errors.shape)[()]
 
 
 class _Slopes(NamedTuple):
@@ -143,13 +143,13 @@ class _Slopes(NamedTuple):
     @classmethod
     def at(cls, side: Side, levels: Floats, ahead: bool) -> _Slopes:
         """Looked up in one sweep; slopes that are not known are no numbers."""
-        found = side.sweep(levels)
+        at_levels = side.sweep(levels)
         if ahead:
-            logs = found.value + np.log(-found.slope) - levels
+            logs = at_levels.value + np.log(-at_levels.slope) - levels
         else:
-            logs = found.value + np.log1p(-found.slope)
-        nothing = found.value == -math.inf
-        delta = np.asarray(exp_up(np.minimum(found.value + found.error, 0.0)))
+            logs = at_levels.value + np.log1p(-at_levels.slope)
+        nothing = at_levels.value == -math.inf
+        delta = np.asarray(exp_up(np.minimum(at_levels.value + at_levels.error, 0.0)))
         return cls(levels, delta, np.where(nothing, -math.inf, logs))
 
     def heights(self, errors: Floats, ahead: bool) -> Floats:
@@ -208,7 +208,7 @@ def _touch(
         low, above = np.where(under, low, place), np.where(under, above, excess)
         high, below = np.where(under, place, high), np.where(under, excess, below)
         left = left[apart]
-        low, high, above, below = (one[apart] for one in (low, high, above, below))
+        low, high, above, below = (ends[apart] for ends in (low, high, above, below))
         place = _crossing(low, high, above, below)
     return best
 
