@@ -17,7 +17,7 @@ from gaussveil.errors import ParameterError
 from gaussveil.spectrum import GaussianPair
 
 SAMPLER_SHARE = 2.0**-10
-ROUNDING = 1 - 2.0**-40
+PLAN_RESERVE = 1 - 2.0**-40  # left for roundings of a plan
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class EvenPlan:
         else:
             own = checks.delta(release_delta)
         shift = (
-            mean_shift_for(epsilon, delta * (1 - SAMPLER_SHARE) * ROUNDING)
+            mean_shift_for(epsilon, delta * (1 - SAMPLER_SHARE) * PLAN_RESERVE)
             / math.sqrt(count)
-            * ROUNDING
+            * PLAN_RESERVE
         )
         pair = GaussianPair.mean_shift(shift)
-        found = float(pair.dp_epsilon(own)) * ROUNDING
+        found = float(pair.dp_epsilon(own)) * PLAN_RESERVE
         if not found > 0:
             raise ParameterError(
                 f"release_delta must be smaller for so many releases. Got {own:g}: each would promise an epsilon of 0."
@@ -60,7 +60,7 @@ class EvenPlan:
         error = (
             SAMPLER_SHARE
             * delta
-            * ROUNDING
+            * PLAN_RESERVE
             / (count * (1 + math.exp(min(epsilon, 700.0))))
         )
         return cls(count, _floored(found, 6), own, Charge(pair, sampler_error=error))

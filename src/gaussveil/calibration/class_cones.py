@@ -25,7 +25,7 @@ from gaussveil.typing import Floats
 
 NEARLY = 0.03  # of a step's length, how well it is known
 MOST_HALVES = 30  # a step of which less than 1e-9 fits is stuck
-ROUNDING = 1e-13  # relative, of sums of terms of one sign
+POSITIVE_SUM_ROUNDING = 1e-13  # relative, of sums of terms of one sign
 
 
 class Point(NamedTuple):
@@ -180,20 +180,22 @@ class ConeProblem:
         flows = -multipliers.pairs[:, :size, size]
         forces = self.incidence @ flows
         along = float(np.sum(forces * self.means))
-        along -= ROUNDING * float(
+        along -= POSITIVE_SUM_ROUNDING * float(
             np.sum(np.abs(self.incidence) @ np.abs(flows) * np.abs(self.means))
         )
         second = (flows / weights[:, None]).T @ flows
         norm = (1 - self.floor) * float(
             np.linalg.eigvalsh(second)[-1]
         ) + self.floor / size * float(np.trace(second))
-        cost = float(np.sum(weights)) * norm * (1 + ROUNDING)
-        drawn = float(np.sum(np.sqrt(np.sum(forces**2, axis=1)))) ** 2 * (1 + ROUNDING)
+        cost = float(np.sum(weights)) * norm * (1 + POSITIVE_SUM_ROUNDING)
+        drawn = float(np.sum(np.sqrt(np.sum(forces**2, axis=1)))) ** 2 * (
+            1 + POSITIVE_SUM_ROUNDING
+        )
         if self.square is not None:
             least = max(along, 0.0) ** 2 / (drawn + self.square * cost)
         else:
             least = (max(along, 0.0) ** 2 / self._given() - drawn) / cost
-        return Bound(least * (1 - ROUNDING), weights, np.asarray(forces))
+        return Bound(least * (1 - POSITIVE_SUM_ROUNDING), weights, np.asarray(forces))
 
     def _given(self) -> float:
         assert self.budget is not None

@@ -31,7 +31,7 @@ Sensitivity = Callable[[float], tuple[float, float]]
 RELATIVE_STEP = 2.0**-13  # of the added variance: how far beyond its root it may lie
 LOOSE = 2.0**-9
 LARGEST_STEP = 20.0
-ROUNDING = 1e-12  # of logarithms of delta
+LOG_DELTA_ROUNDING = 1e-12  # of logarithms of delta
 LARGEST_VARIANCE = 2.0**100
 
 
@@ -67,7 +67,7 @@ def variance_for_envelope(
         mixing = best_mixing(gap, log_ratio, rank, epsilon)
         return GaussianEnvelope(
             gap, log_ratio, rank, wider, mixing, epsilon
-        ), worst - goal + ROUNDING
+        ), worst - goal + LOG_DELTA_ROUNDING
 
     refused = smallest_variance(lambda variance: shortfall(variance) <= 0)
     envelope, excess = envelope_at(refused)

@@ -41,7 +41,7 @@ from gaussveil.spectrum.envelope import GaussianEnvelope
 from gaussveil.typing import Floats
 
 WIDER = {"with": "X", "without": "Y", "either": "either"}
-ROUNDING = 1 + 1e-12  # of bounds computed in floating point
+BOUND_RAISED = 1 + 1e-12  # of bounds computed in floating point
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -192,9 +192,9 @@ class StatedSensitivity:
             total = math.inf
         else:
             total = float(self.log_determinant(variance))
-        return float(self.mean_gap(variance)) * ROUNDING, min(
+        return float(self.mean_gap(variance)) * BOUND_RAISED, min(
             float(self.log_ratio(variance)), total
-        ) * ROUNDING
+        ) * BOUND_RAISED
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -278,7 +278,7 @@ class LiftedGaussian(Mechanism):
             mean_bound=self.mean_bound / roots[0],
             smallest_variance=self.smallest_variance
             / roots[-1] ** 2
-            / (1 if self.noise_shape is None else ROUNDING),
+            / (1 if self.noise_shape is None else BOUND_RAISED),
             largest_variance=self.largest_variance / roots[0] ** 2,
         )
 

@@ -28,7 +28,7 @@ from gaussveil.calibration import mean_shift_for
 from gaussveil.calibration.envelope import variance_for_pair
 from gaussveil.containers import real_array
 from gaussveil.errors import ParameterError, ShapeError
-from gaussveil.mechanisms.gaussian_output import ROUNDING, LiftedPlan, calibrated
+from gaussveil.mechanisms.gaussian_output import BOUND_RAISED, LiftedPlan, calibrated
 from gaussveil.mechanisms.gp_kernels import as_computed, error_units, refused_part
 from gaussveil.mechanisms.gp_sensitivity import (
     ERROR_UNITS,
@@ -220,7 +220,8 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
         with np.errstate(over="ignore", invalid="ignore"):
             if len(used.rows):  # some kernels fail where there is nobody
                 used = used[
-                    np.asarray(kernel.diag(used.rows)) <= bounds.kernel_bound * ROUNDING
+                    np.asarray(kernel.diag(used.rows))
+                    <= bounds.kernel_bound * BOUND_RAISED
                 ]
         used = used.first(bounds.n_max)
         labels = np.clip(used.target, -bounds.label_bound, bounds.label_bound)
@@ -336,7 +337,7 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
     def _mean_bound(bounds: ProcessSensitivity) -> float:
         """No predictive mean is larger: |w'y| <= B sqrt(n_max) |w|, and |w|^2 <= k/(4 n)."""
         odds = bounds.n_max * bounds.kernel_bound / bounds.observation_variance
-        return bounds.label_bound * math.sqrt(odds) / 2 * ROUNDING
+        return bounds.label_bound * math.sqrt(odds) / 2 * BOUND_RAISED
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gaussveil.errors import ParameterError
-from gaussveil.mechanisms.gaussian_output import ROUNDING
+from gaussveil.mechanisms.gaussian_output import BOUND_RAISED
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.typing import Floats
 
@@ -41,13 +41,13 @@ class ProcessSensitivity:
         squared = self._largest(
             lambda low, high: prior * high / (prior * noise + variance * (low + noise))
         )
-        return math.sqrt(self.points * squared) * ROUNDING, -math.log1p(
+        return math.sqrt(self.points * squared) * BOUND_RAISED, -math.log1p(
             -self._shrinkage(variance)
-        ) * ROUNDING
+        ) * BOUND_RAISED
 
     def pair(self, variance: float) -> PrivacyLoss:
         """One dominating pair at one point: N(R sqrt(tau - 1), tau) against N(0, 1), in units of the wide law."""
-        gap = self._shrinkage(variance) * ROUNDING
+        gap = self._shrinkage(variance) * BOUND_RAISED
         return PrivacyLoss.from_terms(
             [gap], [1.0], [self._largest(lambda low, high: np.ones_like(low)) * gap]
         )
@@ -56,7 +56,7 @@ class ProcessSensitivity:
         """1 - 1/tau at p = l^2."""
         share = self.kernel_bound / (self.kernel_bound + self.observation_variance)
         found = self.point_variance * share / (self.point_variance + variance)
-        if found * ROUNDING >= 1:
+        if found * BOUND_RAISED >= 1:
             raise ParameterError(
                 "observation_variance must be larger against the kernel to be computed with. "
                 f"Got {self.observation_variance!r}."
@@ -92,5 +92,5 @@ class ProcessSensitivity:
             low, high = np.concatenate((low, middle)), np.concatenate((middle, high))
         return (
             max(found * (1 + CELL_GAP), float(np.max(upper[keep], initial=0.0)))
-            * ROUNDING
+            * BOUND_RAISED
         )

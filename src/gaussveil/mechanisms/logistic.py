@@ -27,7 +27,7 @@ from gaussveil.accounting import Adjacency
 from gaussveil.containers import cell_numbers, is_missing
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.gaussian_output import (
-    ROUNDING,
+    BOUND_RAISED,
     LiftedPlan,
     calibrated,
     clipped,
@@ -69,9 +69,9 @@ class LogisticSensitivity:
             * (1 + 2 * MEAN_TOLERANCE)
             / math.sqrt(variance)
         )
-        return gap * ROUNDING, math.log1p(
+        return gap * BOUND_RAISED, math.log1p(
             shrinkage / (variance + 1 / precision)
-        ) * ROUNDING
+        ) * BOUND_RAISED
 
 
 class TwoClasses(ClassifierMixin):

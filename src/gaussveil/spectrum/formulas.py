@@ -28,7 +28,7 @@ MOMENT_TOLERANCE = 1e-7  # for the one weighted by (s - centre) / width, whose e
 SPLIT = (
     134217729.0  # 2^27 + 1, Veltkamp's constant: halves of a double multiply exactly
 )
-ROUNDING = 2.0**-50  # relative rounding error of the exponent's parts
+EXPONENT_ROUNDING = 2.0**-50  # relative rounding error of the exponent's parts
 
 # --- the cumulant function and its slopes: one term, real order
 
@@ -300,7 +300,9 @@ def exponent_rounding(
     `drift` sums multiplicity |log ratio|, `mean_sum` energy / |1 + centre g|.
     """
     mean_part = 0.5 * xp.abs(centre * (1 + centre)) * mean_sum
-    return ROUNDING * (xp.abs(centre) * (0.5 * drift + xp.abs(threshold)) + mean_part)
+    return EXPONENT_ROUNDING * (
+        xp.abs(centre) * (0.5 * drift + xp.abs(threshold)) + mean_part
+    )
 
 
 def verdict(

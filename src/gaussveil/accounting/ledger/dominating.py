@@ -13,10 +13,10 @@ import scipy
 
 from gaussveil.accounting.pure_losses import largest_loss
 from gaussveil.spectrum import PrivacyCurve
+from gaussveil.spectrum.constants import ULP
 from gaussveil.spectrum.profiles import DiscreteLaplace, Laplace
 
 ROUNDED_UP = 1 + 1e-9
-UNIT = 2.0**-52
 
 
 def dominating_energy(source: PrivacyCurve) -> float:
@@ -44,5 +44,5 @@ def dominating_energy(source: PrivacyCurve) -> float:
         exponent = loss
         log_error = -loss - math.log1p(math.exp(-loss))
     shift = -2 * float(scipy.special.ndtri_exp(log_error))
-    shift += 16 * UNIT * (1 + exponent)  # what the error may be rounded by
+    shift += 16 * ULP * (1 + exponent)  # what the error may be rounded by
     return max(shift, 0.0) ** 2 * ROUNDED_UP

@@ -34,7 +34,9 @@ from gaussveil.spectrum.roots import lowest
 from gaussveil.typing import Floats
 
 FILTERS = ("auto", "mean-shift", "renyi")
-ROUNDING = 1 + 1e-11  # K itself is good to better than this
+USED_RAISED = (
+    1 + 1e-11
+)  # by which what was used counts more: K itself is good to better than this
 
 
 LEAST_SAMPLER_ERROR = 2.0**-111
@@ -224,7 +226,7 @@ class Usage:
 
     used: float
     sampler_used: float
-    rounding: float = ROUNDING
+    rounding: float = USED_RAISED
     """By how much the parts may have been rounded."""
 
     @classmethod
@@ -255,7 +257,7 @@ class Usage:
     @property
     def within(self) -> bool:
         """Whether both stay within the budget, rounding counted against the account."""
-        return self.used * self.rounding <= 1 and self.sampler_used * ROUNDING <= 1
+        return self.used * self.rounding <= 1 and self.sampler_used * USED_RAISED <= 1
 
 
 def _share(part: float, whole: float) -> float:

@@ -29,7 +29,7 @@ from gaussveil.typing import Floats
 
 Value = TypeVar("Value")
 
-ROUNDING = 1 - 2.0**-40
+MOMENTS_RESERVE = 1 - 2.0**-40  # of delta and of a mean shift, left for roundings
 AUTO_SHARE = 0.2  # of t^2, for bounds="auto": half of it for octaves, a quarter for each closer look
 POWERS = tuple(2.0**power for power in range(-34, 36))
 OCTAVES = (*(-power for power in POWERS[::-1]), 0.0, *POWERS)
@@ -177,7 +177,9 @@ class BoundedMechanism(Mechanism):
         searched = any(pair is None for pair in stated)
         bins = searched * len(stated) * (len(OCTAVES) + 2 * ZOOM_BINS)
         error = SAMPLER_RESERVE * (coordinates + bins)
-        shift = mean_shift_for(promise.epsilon, promise.ideal_delta(error, ROUNDING))
+        shift = mean_shift_for(
+            promise.epsilon, promise.ideal_delta(error, MOMENTS_RESERVE)
+        )
         rows = table.source.rows_per_unit
         if shift / rows <= 4 * ROUNDING_SHIFT:
             checks.refuse(
@@ -185,7 +187,7 @@ class BoundedMechanism(Mechanism):
                 "smaller, or epsilon and delta larger, for any noise to suffice",
                 rows,
             )
-        usable = (shift - ROUNDING_SHIFT) * ROUNDING / rows
+        usable = (shift - ROUNDING_SHIFT) * MOMENTS_RESERVE / rows
         left = usable * math.sqrt(1 - AUTO_SHARE * searched)
         plan = Plan(
             charge=Charge(GaussianPair.mean_shift(shift), sampler_error=error),

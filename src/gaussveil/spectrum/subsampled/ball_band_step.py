@@ -43,7 +43,7 @@ BALL_ENDED = 12.0  # edges beyond the cap at which a window ends: Phi(-12) e^(d^
 LARGEST_TILT = 40.0  # deviations by which a tilt moves outputs of X and Y exchanged
 
 
-class Spread(NamedTuple):
+class PointSpread(NamedTuple):
     """How far points are apart, and the distance of the lines that bound the sum's error."""
 
     spacing: float
@@ -129,19 +129,19 @@ class BallBandStep:
 
     def _straight(
         self, bounds: list[tuple[LineCells, float]], height: float, needed: float
-    ) -> Spread:
+    ) -> PointSpread:
         """The widest spacing of real outputs, for orders up to a height and so many e-foldings."""
         spreads = []
         for strip in self._strips:
             cost = max(cells.beside(strip, height) - level for cells, level in bounds)
             slowest = 1.9 * math.pi / bounds[0][0].growth(strip, height)
             wide = 2.0 * math.pi * strip / (needed + max(cost, 0.0))
-            spreads.append(Spread(min(wide, slowest), strip))
+            spreads.append(PointSpread(min(wide, slowest), strip))
         return max(spreads)
 
     def _moved_aside(
         self, bounds: list[tuple[LineCells, float]], needed: float
-    ) -> Spread:
+    ) -> PointSpread:
         """The same of outputs moved aside, for all heights; the least error counts before the spacing."""
         spreads = []
         for strip in self._strips:
@@ -150,7 +150,9 @@ class BallBandStep:
             error = max(
                 cells.error_aside(spacing, strip) - level for cells, level in bounds
             )
-            spreads.append((min(2.0 - needed - error, 0.0), Spread(spacing, strip)))
+            spreads.append(
+                (min(2.0 - needed - error, 0.0), PointSpread(spacing, strip))
+            )
         return max(spreads)[1]
 
     def weigh(self) -> None:

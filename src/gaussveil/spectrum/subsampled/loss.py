@@ -239,9 +239,7 @@ class SubsampledLoss(PrivacyCurve):
         errors = probability_array("type_one_error", type_one_error, np.zeros(()))
         sides = (self._side, self.reversed()._side)
         heights = by_slopes(sides, errors, self._by_contour, bool(self.laws))
-        if heights is None:
-            return super().tradeoff(errors)
-        return heights
+        return super().tradeoff(errors) if heights is None else heights
 
     def enclose(self, epsilon: Any) -> Enclosure:
         """Rigorous ends of delta(epsilon), in ball arithmetic."""

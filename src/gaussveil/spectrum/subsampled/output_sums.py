@@ -48,7 +48,7 @@ LOST = 0.25  # relative error of M^T from which on its size alone is told
 TURNED_AT_A_TIME = 2**16  # points times nodes
 
 
-class Spread(NamedTuple):
+class LossSpread(NamedTuple):
     """Variance of the loss at c at least, and E (L - L')^4 over 24 times it at most."""
 
     variance: float
@@ -223,7 +223,7 @@ class OutputSums:
         total += math.exp(min(error - top, 700.0))
         return top + math.log(total) + SURE * (1.0 + abs(top))
 
-    def spread(self) -> Spread:
+    def spread(self) -> LossSpread:
         """What bounds |M| next to c, by its parabola."""
         total = float(self.weight.sum())
         deviation = self.loss - self.prepared.mean
@@ -251,8 +251,8 @@ class OutputSums:
         third = math.sqrt(second * fourth)
         of_difference = 2.0 * fourth + 8.0 * third * first + 6.0 * second * second
         if not variance > 0.0:
-            return Spread(0.0, math.inf)
-        return Spread(variance, of_difference / (24.0 * variance) * (1.0 + UP))
+            return LossSpread(0.0, math.inf)
+        return LossSpread(variance, of_difference / (24.0 * variance) * (1.0 + UP))
 
 
 LINE_CELLS = 400  # cells of bounds in doubles: wider ones are looser, and sound

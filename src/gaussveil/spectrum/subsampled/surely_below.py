@@ -30,7 +30,7 @@ SUM_ROUNDING = (
 LOG_ORDERS = (-16.0, 24.0)
 
 
-class Falling(NamedTuple):
+class FallingLosses(NamedTuple):
     """Cells of outputs of a step: probabilities, and the largest losses there."""
 
     probability: Floats
@@ -56,7 +56,7 @@ class Falling(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def falling(step: Step) -> Falling:
+def falling(step: Step) -> FallingLosses:
     """The cells of a step with X and Y exchanged."""
     edges = np.linspace(-CELLS_REACH, CELLS_REACH, TAIL_CELLS + 1)
     below = scipy.special.ndtr(-np.abs(edges))
@@ -65,7 +65,7 @@ def falling(step: Step) -> Falling:
     within = np.where(middle, 1.0 - below[:-1] - below[1:], within)
     losses = -np.append(step.floor, step.log_density(edges))
     losses += 2.0**-48 * np.abs(losses)
-    return Falling(np.concatenate([below[:1], within, below[-1:]]), losses)
+    return FallingLosses(np.concatenate([below[:1], within, below[-1:]]), losses)
 
 
 @np.errstate(all="ignore")
