@@ -16,9 +16,8 @@ from gaussveil.postprocessing.synthetic.cells import Cells
 from gaussveil.typing import Floats, Integers
 
 LEAST_MASS = 1e-7  # of a cell that an interval of numbers passes through
-MISSING_DEVIATIONS = (
-    4.0  # of its noise by which a share of missing cells must exceed zero
-)
+# of its noise by which a share of missing cells must exceed zero
+MISSING_DEVIATIONS = 4.0
 STEEPEST = 2.0  # logarithm by which the steps of a tail may grow per normal score
 FLATTEST = 2.5  # the same, by which they may shrink; those of an even law do by its score, about 2
 TAIL_REACH = 4.0  # how far beyond its last edge a tail goes, in that edge's distance from the median
@@ -31,10 +30,8 @@ MIDDLE = 0.05  # of the numbers, on either side, that are left aside where clust
 GAP = (
     0.4  # of the middle numbers' spread, from which on an empty interval parts clusters
 )
-TAIL_STEPS = (
-    0.75,
-    1.5,
-)  # normal scores before the last limit from which a tail's slope and bend are read
+# normal scores before the last limit from which a tail's slope and bend are read
+TAIL_STEPS = (0.75, 1.5)
 
 
 def simplex(values: Floats, total: float) -> Floats:
