@@ -90,3 +90,17 @@ def test_what_ifs_of_several_answers_and_beside_an_account(tmp_path: Any) -> Non
     assert {"without count", "without quantile_kw"} <= compared(both)
     account = Ledger.create(tmp_path / "a.ledger").open_account("a", epsilon=3, delta=1e-5)
     assert compared(replace(both, account=account, groups_per_unit=2))
+
+
+def test_a_cut_of_groups_tells_both_ends_of_where_units_may_be() -> None:
+    """Units in one group each keep their groups full; of units in all of eight groups a cut to four leaves half."""
+    asked = {"unit": "home", "epsilon": 1.0, "delta": 1e-6, "by": {"zone": list(range(8))}}
+    made = TableRelease(**asked, answers=Mean("kw", between=RANGE))
+    plan, few = made.plan(), replace(made, groups_per_unit=4).plan()
+    best, worst = (plan.alternatives_of_each(600, crowded=crowded) for crowded in (False, True))
+    now = plan.deviations(600)["mean_kw"]
+    assert best["groups_per_unit=4"]["mean_kw"] == pytest.approx(few.deviations(600)["mean_kw"] / now, rel=1e-9)
+    assert worst["groups_per_unit=4"]["mean_kw"] == pytest.approx(few.deviations(300)["mean_kw"] / now, rel=1e-9)
+    assert {words for words in best if best[words] != worst[words]} == {"groups_per_unit=4"}
+    assert best["groups_per_unit=4"]["mean_kw"] < 1 < worst["groups_per_unit=4"]["mean_kw"]
+    assert plan.costliest[0] != "groups_per_unit=4"

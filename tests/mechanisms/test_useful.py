@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from gaussveil import Count, Mean, MeterStream, RunningTotal, Share, Sum, TableRelease
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.forecast_plan import ForecastPlan
+from gaussveil.mechanisms.table.useful import of_groups
 from gaussveil.statistics import hour_of, value_of
 
 ZONES = [f"zone {number}" for number in range(10)]
@@ -29,6 +31,24 @@ def test_zones_by_hours_of_few_homes_need_thousands() -> None:
     assert "a model" in str(found)
     assert plan.useful(5000)
     assert plan.useful().words.startswith("useful from about")
+
+
+@pytest.mark.parametrize("units", [40, 150, 300])
+@pytest.mark.parametrize("touched", [1, 4, 24])
+@pytest.mark.parametrize("answer", [Mean("kw", between=(0.0, 3.0)), Count()], ids=["mean", "count"])
+def test_fewer_groups_are_useful_when_they_are_asked_for(answer: Any, touched: int, units: int) -> None:
+    plan = planned(by={"zone": list(range(24))}, groups_per_unit=touched, answers=answer)
+    told = str(plan.useful(units))
+    if (found := re.search(r"(one|\d+) groups? in place of 24(?: \((\d+) of them)?", told)) is None:
+        wanted = planned(by={"zone": [0]}, answers=answer).useful(units)
+        assert plan.useful(units) or not wanted
+        return
+    groups = 1 if found[1] == "one" else int(found[1])
+    followed = planned(by={"zone": list(range(groups))}, groups_per_unit=int(found[2] or groups), answers=answer)
+    assert followed.useful(units)
+    more = of_groups(plan.request, groups + 1)
+    followed = planned(by={"zone": list(range(groups + 1))}, groups_per_unit=more.touched, answers=answer)
+    assert not followed.useful(units)
 
 
 @pytest.mark.parametrize("spread", [None, 0.1, 1.0])

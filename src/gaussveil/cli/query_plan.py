@@ -79,11 +79,18 @@ def _tell_alternatives(plan: Any) -> None:
     factors = plan.alternatives_of_each()
     if not factors:
         return
-    rows = [(as_typed(words), _of_each(each)) for words, each in factors.items()]
+    crowded = plan.alternatives_of_each(crowded=True)
+    rows = []
+    for words, each in factors.items():
+        rows.append((as_typed(words), _of_each(each)))
+        if crowded[words] != each:
+            worst = f"  where units are in {plan.request.touched} groups each"
+            rows.append((worst, _of_each(crowded[words])))
     print_table(("what if", "times the sd"), rows)
     change, mean = plan.costliest
-    print(as_typed(f"What helps most: {change}, noise {mean:.3f} times as wide"))
-    print("  (the geometric mean over the answers). " + as_typed(_meaning(change)))
+    if mean < 1:
+        print(as_typed(f"What helps most: {change}, noise {mean:.3f} times as wide"))
+        print("  (the geometric mean over the answers). " + as_typed(_meaning(change)))
 
 
 def _of_each(factors: Mapping[str, float]) -> str:
@@ -110,7 +117,7 @@ def _meaning(change: str) -> str:
     if option == "groups_per_unit":
         return (
             f"A unit then counts in {number} of its groups at most: its rows in the others are left out. Where units "
-            "are in more groups than that, groups lose units, and means of fewer units have more noise than this says."
+            "are in more groups than that, groups lose units; this is of units that are in all that they may be in."
         )
     if option == "rows_per_group":
         return f"A unit then weighs {number} of its rows in a group at most."
@@ -142,6 +149,7 @@ def _facts(plan: Any, units: int | None) -> dict[str, Any]:
         "shares": plan.shares,
         "alternatives": plan.alternatives(),
         "alternatives_of_each": plan.alternatives_of_each(),
+        "alternatives_crowded": plan.alternatives_of_each(crowded=True),
         "useful": useful.verdict,
         "units_needed": useful.needed,
         "advice": str(useful),

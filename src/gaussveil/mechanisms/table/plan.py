@@ -148,8 +148,19 @@ class TablePlan(Plan):
 
         `spread` is the difference between groups that is to be seen; by default a tenth of stated ranges.
         """
+
+        def serves(request: Request) -> bool:
+            other = replace(self, noise=self.changed(request))
+            needed = other.useful(spread=spread).needed
+            return needed is not None and units is not None and needed <= units
+
         return usefulness(
-            self.request, self.deviations, units, spread, self.fewest_units or 0
+            self.request,
+            self.deviations,
+            units,
+            spread,
+            self.fewest_units or 0,
+            serves,
         )
 
     def layouts(self) -> dict[str, str]:
@@ -193,30 +204,43 @@ class TablePlan(Plan):
 
     @property
     def costliest(self) -> tuple[str, float]:
-        """The one change that would make the noise smallest, and by which factor."""
+        """The one change that would make the noise smallest, and by which factor, even where units are crowded."""
         return min(
-            self.alternatives().items(),
+            self.alternatives(crowded=True).items(),
             key=lambda one: one[1],
             default=("nothing", 1.0),
         )
 
-    def alternatives(self, units: int = 1000) -> dict[str, float]:
+    def alternatives(
+        self, units: int = 1000, *, crowded: bool = False
+    ) -> dict[str, float]:
         """What other bounds would make of the deviations, as a factor (geometric mean over the answers)."""
+        told = self.alternatives_of_each(units, crowded=crowded)
         return {
             words: math.exp(float(np.mean(np.log([*factors.values()]))))
-            for words, factors in self.alternatives_of_each(units).items()
+            for words, factors in told.items()
         }
 
-    def alternatives_of_each(self, units: int = 1000) -> dict[str, dict[str, float]]:
+    def alternatives_of_each(
+        self, units: int = 1000, *, crowded: bool = False
+    ) -> dict[str, dict[str, float]]:
         """What other bounds would make of the deviation of each number, as factors: every changed request is planned.
 
+        In how many groups units really are nobody knows: fewer `groups_per_unit` leave the groups as they are where no
+        unit is in more, and where all are in as many as they may be, with so much less of their units. The truth lies
+        between both ends.
+
         Args:
-            units: how many each group is taken to have.
+            units: how many each group is taken to have, before any change.
+            crowded: whether every unit is taken to be in as many groups as it may be.
         """
         now = self.deviations(units)
         factors: dict[str, dict[str, float]] = {}
         for words, other in changed_requests(self.request).items():
-            then = nominal_deviations(self.changed(other), units)
+            left = units
+            if crowded and other.touched < self.request.touched:
+                left = max(1, units * other.touched // self.request.touched)
+            then = nominal_deviations(self.changed(other), left)
             ratios = {
                 name: sd / now[name]
                 for name, sd in then.items()

@@ -8,7 +8,8 @@ tenth of the largest; or what the caller says. Learnt bounds need so many units 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from gaussveil import checks
 from gaussveil.mechanisms.table.answers import (
@@ -22,7 +23,8 @@ from gaussveil.mechanisms.table.answers import (
 )
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.mechanisms.usefulness import Useful, about
-from gaussveil.spectrum.turns import first_whole
+from gaussveil.spectrum.turns import first_whole, whole_turn
+from gaussveil.statistics.keys import value_of
 
 PART = 0.1  # of a range, a count, a sum or a share that is to be told apart
 LEARNT = 0.2  # of values of size 1
@@ -42,6 +44,7 @@ def usefulness(
     units: int | None,
     spread: float | None,
     fewest: int = 0,
+    serves: Callable[[Request], bool] | None = None,
 ) -> Useful:
     """The verdict on a request.
 
@@ -51,6 +54,7 @@ def usefulness(
         units: how many there are, if that is known.
         spread: what is to be told apart, if it is no part of a range.
         fewest: how many units learnt bounds need.
+        serves: whether another request would be useful with so many units; what it says no to is not advised.
     """
     judged = request.answers
     if spread is not None:
@@ -73,7 +77,7 @@ def usefulness(
     if in_group is None:
         return Useful(
             False,
-            f"cannot be useful with fewer than {MOST_UNITS:,} units: {_instead(request, math.inf)}",
+            f"cannot be useful with fewer than {MOST_UNITS:,} units: {_instead()}",
         )
     needed = max(in_group * apart, fewest)
     if apart > 1 and needed > fewest:
@@ -97,10 +101,10 @@ def usefulness(
         )
     if units < fewest:
         reason = "bounds that are learnt from so few are not to be trusted"
-        instead = _instead(request, needed / units, "a range that you state")
+        instead = _instead("a range that you state", *_fewer(request, serves))
     else:
         reason = f"noise would be more than {told}"
-        instead = _instead(request, needed / units)
+        instead = _instead(*_fewer(request, serves))
     return Useful(
         False,
         f"cannot be useful with {units:,} units: {reason}; it needs about {about(needed)} units{where}. {instead}",
@@ -147,13 +151,29 @@ def _differences(answer: TableAnswer, rows: int, spread: float | None) -> float:
     return each
 
 
-def _instead(request: Request, lacking: float, *first: str) -> str:
-    ways = [*first]
-    if request.cells > 1:
-        fewer = max(1, math.floor(request.cells / lacking))
-        if fewer == 1:
-            groups = "one group"
-        else:
-            groups = f"{fewer} groups"
-        ways.append(f"{groups} in place of {request.cells}")
-    return f"Ask instead for {', '.join([*ways, WAYS])}."
+def of_groups(request: Request, groups: int) -> Request:
+    """The same request of so many groups, a unit in the same part of them."""
+    touched = math.ceil(request.touched * groups / request.cells)
+    keys = {"group": value_of("group", range(groups))}
+    return replace(request, keys=keys, groups_per_unit=touched)
+
+
+def _fewer(request: Request, serves: Callable[[Request], bool] | None) -> Iterator[str]:
+    """The most groups that would do, in words; nothing where not even one does."""
+    if serves is None or request.discovered or request.cells < 2:
+        return
+    if not serves(of_groups(request, 1)):
+        return
+    most, _ = whole_turn(
+        lambda groups: not serves(of_groups(request, groups)), 1, request.cells
+    )
+    if most == 1:
+        yield f"one group in place of {request.cells}"
+        return
+    touched = of_groups(request, most).touched
+    apart = f" ({touched} of them a unit at most)" * (touched < most)
+    yield f"{most} groups in place of {request.cells}{apart}"
+
+
+def _instead(*first: str) -> str:
+    return f"Ask instead for {', '.join([*first, WAYS])}."
