@@ -16,9 +16,10 @@ from gaussveil.checks import real, whole
 from gaussveil.spectrum.subsampled.bins import (
     LEAST_NOISE,
     MOST_NOISE,
-    BinnedAllocation,
     CommonAndOwn,
+    RingAllocation,
 )
+from gaussveil.spectrum.subsampled.ring import chained
 from gaussveil.typing import Floats
 
 MOST_BINS = 8192
@@ -26,6 +27,13 @@ SLACK = 1e-11  # relatively; more than roundings of inner products of 8192 posit
 WELL_CONDITIONED = (
     1e-4  # smallest eigenvalue, over the largest, of inner products that are inverted
 )
+
+FEWEST_ON_RING = (
+    24  # bins: a ring takes seconds, what else bounds them takes tenths of these
+)
+DECAYS = 1.0 - np.geomspace(0.004, 0.6, 48)
+LEAST_SHARE = 0.03  # of the largest inner product, that falls around a ring, and that is each bin's own
+LENGTHS = (2.0, 12.0, 1e9)  # distances up to which raised inner products count
 
 PROJECTED = 1e-8  # of the largest; more than roundings of a projection with such eigenvalues are
 
@@ -85,14 +93,20 @@ class CyclicPoisson:
             )
 
 
-def binned(strategy: Floats, bins: int, noise: float) -> BinnedAllocation:
+def binned(strategy: Floats, bins: int, noise: float) -> RingAllocation:
     """The profile of balls in bins."""
     bins = min(bins, len(strategy))
     largest = _inner_products(np.abs(strategy), bins) / noise**2
     together = largest * (1.0 + SLACK)
     attained = _inner_products(strategy, bins) / noise**2 - SLACK * largest
     certain = math.sqrt(float(np.max(np.diag(together)))) * (1.0 + SLACK)
-    return BinnedAllocation.of(certain, _above(together), _below(attained))
+    return RingAllocation.of(
+        certain,
+        _above(together),
+        _below(attained),
+        rings=_rings(together),
+        ring_bins=bins,
+    )
 
 
 def _inner_products(strategy: Floats, bins: int) -> Floats:
@@ -131,6 +145,41 @@ def _spacings(distant: list[float]) -> list[int]:
     if 2 * apart <= bins:
         spacings.add(apart)
     return sorted(spacings)
+
+
+def _rings(together: Floats) -> tuple[tuple[float, ...], ...]:
+    """Bounds with covariances that fall around a ring: the least raised where near bins count, and where all do."""
+    bins = len(together)
+    if bins < FEWEST_ON_RING:
+        return ()
+    own_bin = np.arange(bins)
+    each = np.array(
+        [together[own_bin, (own_bin + lag) % bins].max() for lag in own_bin]
+    )
+    wanted = np.maximum(each, each[-own_bin])  # at each distance around the ring
+    shares = wanted[0] * np.linspace(LEAST_SHARE, 1.0, 80)
+    found = []
+    for decay in DECAYS:
+        falling = chained(decay, bins)
+        common = np.maximum(
+            (wanted[1:] - np.multiply.outer(shares, falling[1:])).max(axis=1), 0.0
+        )
+        raised = common[:, None] + np.multiply.outer(shares, falling[1:])
+        owns = wanted[0] - common - shares
+        for share, base, own, row in zip(shares, common, owns, raised):
+            if own >= LEAST_SHARE * wanted[0]:
+                found.append(((math.sqrt(base), share, decay, float(own)), row))
+    if not found:
+        return ()
+    rows = np.stack([row for _, row in found])
+    away = np.minimum(own_bin[1:], bins - own_bin[1:])
+    kinds = {int(np.argmin(rows @ np.exp(-away / length))) for length in LENGTHS}
+    more = 1.0 + SLACK
+    rings = []
+    for kind in sorted(kinds):
+        shift, share, decay, own = found[kind][0]
+        rings.append((shift * more, float(share * more), float(decay), own * more))
+    return tuple(rings)
 
 
 def _below(attained: Floats) -> list[CommonAndOwn]:

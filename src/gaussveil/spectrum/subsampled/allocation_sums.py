@@ -86,7 +86,7 @@ def grid_of(
     moved = bottom if base else -math.inf
     if not base:
         places[0] = 0.0
-    return Grid(spacing, base, places, _masses(sigma, places, top), top, moved)
+    return Grid(spacing, base, places, cell_masses(sigma, places, top), top, moved)
 
 
 def _g(sigma: float, share: float, output: float) -> float:
@@ -96,7 +96,7 @@ def _g(sigma: float, share: float, output: float) -> float:
     return ratio
 
 
-def _masses(sigma: float, places: Floats, top: float) -> Floats:
+def cell_masses(sigma: float, places: Floats, top: float) -> Floats:
     """Masses of w below the top, from cell to cell with the mean of w there."""
     shift = 1.0 / sigma
     with np.errstate(divide="ignore"):

@@ -11,20 +11,32 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike
 
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum.constants import ULP
 from gaussveil.spectrum.gaussian_facts import FAINTER
-from gaussveil.spectrum.mixtures import tail_less
 from gaussveil.spectrum.named_profile import PrivacyProfile, integer, number, store
 from gaussveil.spectrum.pair import GaussianPair
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.subsampled.allocation import RandomAllocation
+from gaussveil.spectrum.subsampled.discrete_ratio import (
+    SUMS_ROUNDED_UP,
+    DiscreteRatio,
+)
+from gaussveil.spectrum.subsampled.ring import (
+    COARSE,
+    FINE,
+    Ring,
+    ring_epsilon,
+    ring_upper,
+)
 from gaussveil.typing import Floats
 
 # that a random allocation may have
@@ -34,10 +46,10 @@ LEAST_SHIFT = 1e-4  # smaller ones are raised to it, or dropped from a lower end
 # of a random allocation's curve, in each direction
 ALLOCATION_NODES = 400
 LOWER_NODES = 150
+FEW_LEVELS = 4  # epsilons that are answered on a fine lattice
+FARTHER_OUT = 1.0005  # of an epsilon
 LITTLE_LEFT = 1e-15  # delta of a random allocation at its last node
 LAST_EPSILON = 60.0  # epsilon of the last node, at most
-SURELY = -30.0  # deviations below which a delta is taken for 1
-SUMS_ROUNDED_UP = 1.0 + 1e-9  # more than roundings of positive sums of closed forms are
 
 
 class CommonAndOwn(NamedTuple):
@@ -104,7 +116,8 @@ class BinnedAllocation(PrivacyProfile):
         known_shift: float,
         above: Sequence[CommonAndOwn],
         below: Sequence[CommonAndOwn],
-    ) -> BinnedAllocation:
+        **others: Any,
+    ) -> Self:
         """Of bounds from above and from below; what no random allocation here is made for is left out of them."""
         kept = [
             _raised(bound)
@@ -120,6 +133,7 @@ class BinnedAllocation(PrivacyProfile):
             tuple(bound.shift for bound in less),
             tuple(bound.noise_multiplier for bound in less),
             tuple(bound.bins for bound in less),
+            **others,
         )
 
     @property
@@ -181,6 +195,83 @@ class BinnedAllocation(PrivacyProfile):
         return np.reshape(np.minimum(np.min(ends, axis=0), 1.0), np.shape(epsilon))
 
 
+@dataclass(frozen=True)
+class RingAllocation(BinnedAllocation):
+    """The same with upper ends from bins on a ring, too, whose covariances fall with their distance.
+
+    Each of `rings` has a common shift, the variance of what decays, its decay, and the variance of a bin's own.
+    """
+
+    name: ClassVar[str] = "balls-in-bins"
+    version: ClassVar[int] = 2
+    rings: tuple[tuple[float, ...], ...] = ()
+    ring_bins: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rings = []
+        for shift, chained, decay, own in self.rings:
+            rings.append(
+                (
+                    number("rings", shift, low=0.0, high=1e6),
+                    number("rings", chained, low=1e-12, high=1e6),
+                    number("rings", decay, low=1e-3, high=1.0 - 1e-6),
+                    number("rings", own, low=1e-12, high=1e6),
+                )
+            )
+        store(self, "rings", tuple(rings))
+        store(self, "ring_bins", integer("ring_bins", self.ring_bins, low=0))
+
+    def _plain(self) -> BinnedAllocation:
+        """The same without rings."""
+        fields = [getattr(self, one.name) for one in dataclass_fields(BinnedAllocation)]
+        return BinnedAllocation(*fields)
+
+    @property
+    def _around(self) -> list[Ring]:
+        return [
+            Ring(shift, chained, decay, own, self.ring_bins)
+            for shift, chained, decay, own in self.rings
+        ]
+
+    def epsilon(self, delta: ArrayLike) -> Any:
+        """Smallest epsilon with `delta(epsilon) <= delta`, from the private side."""
+        limit = self._plain().epsilon(delta)
+        if np.ndim(delta) or not 0.0 < limit < math.inf:
+            return limit
+        goal = float(np.asarray(delta))
+        found = ring_epsilon(self._around, goal, float(limit), backward=self.backward)
+        # windows are made for an epsilon in `delta`, and for a delta here
+        for further in found * FARTHER_OUT ** np.arange(8.0):
+            if further < limit and float(self.delta(further)) <= goal:
+                return np.float64(further)
+        return np.float64(limit)
+
+    def dp_epsilon(self, delta: ArrayLike) -> Any:
+        """Smallest epsilon of both directions, from the private side; the other one is looked at first."""
+        ahead = self.epsilon(delta)
+        other = self.reversed()
+        if np.ndim(delta) == 0 and float(other.delta(ahead)) <= float(
+            np.asarray(delta)
+        ):
+            return ahead
+        return np.maximum(ahead, other.epsilon(delta))
+
+    def _divergence(self, epsilon: Floats) -> Any:
+        upper = np.ravel(super()._divergence(epsilon))
+        levels = np.ravel(epsilon)
+        if levels.size <= FEW_LEVELS:
+            cells = FINE
+        else:
+            cells = COARSE
+        around = self._around
+        ends = [
+            ring_upper(around, level, cells, backward=self.backward)
+            for level in levels.tolist()
+        ]
+        return np.reshape(np.minimum(upper, ends), np.shape(epsilon))
+
+
 def _raised(bound: CommonAndOwn) -> CommonAndOwn:
     """With roundings to the private side."""
     if bound.shift > 0.0:
@@ -200,47 +291,6 @@ def _lowered(bound: CommonAndOwn) -> CommonAndOwn:
         shift = 0.0
     noise = min(max(bound.noise_multiplier / FAINTER, LEAST_NOISE), MOST_NOISE)
     return CommonAndOwn(shift, noise, bound.bins)
-
-
-class DiscreteRatio(NamedTuple):
-    """A law of a density ratio, above that of an allocation in the convex order: masses at values, rest at infinity."""
-
-    values: Floats
-    masses: Floats
-    at_zero: float
-    beyond: float
-
-    def removed(self, epsilon: Floats, shift: float) -> Floats:
-        """E (e^Z R - a)_+: each value gives the delta of a mean shift at an epsilon that is moved by its logarithm."""
-        return (
-            self._summed(epsilon[:, None] - np.log(self.values), shift, self.values)
-            + self.beyond
-        )
-
-    def added(self, epsilon: Floats, shift: float) -> Floats:
-        """E (1 - a e^Z R)_+."""
-        return (
-            self._summed(
-                epsilon[:, None] + np.log(self.values), shift, np.ones(self.values.size)
-            )
-            + self.at_zero
-        )
-
-    def _summed(self, moved: Floats, shift: float, weights: Floats) -> Floats:
-        if shift == 0.0:
-            deltas = -np.expm1(np.minimum(moved, 0.0))
-        else:
-            place = moved / shift - 0.5 * shift
-            with np.errstate(all="ignore"):
-                deltas = np.where(
-                    place < SURELY,
-                    1.0,
-                    tail_less(np.maximum(place, SURELY), np.asarray(shift)),
-                )
-        return np.asarray(
-            (np.clip(deltas, 0.0, 1.0) * (weights * self.masses)).sum(axis=1)
-            * SUMS_ROUNDED_UP
-        )
 
 
 @lru_cache(maxsize=64)
