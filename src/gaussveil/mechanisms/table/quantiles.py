@@ -296,12 +296,12 @@ class QuantileSearch:
 
     @property
     def found(self) -> Interval:
-        """What the rounds so far say."""
-        low, value, high = np.moveaxis(
-            np.array(self._zeros(np.array([-Z, 0.0, Z]), 1e6)), (0, 2), (2, 0)
-        )
-        low, value, high = (np.sort(one, axis=1) for one in (low, value, high))
-        return Interval(value, (high - low) / (2 * Z), low, high)
+        """What the rounds so far say; the deviation is half of where two thirds lie: a band may end with the range."""
+        levels = np.array([-Z, 0.0, Z, -1.0, 1.0])
+        places = np.moveaxis(np.array(self._zeros(levels, 1e6)), (0, 2), (2, 0))
+        low, value, high = (np.sort(one, axis=1) for one in places[:3])
+        below, above = places[3:]
+        return Interval(value, np.abs(above - below) / 2, low, high)
 
     def expected(self, rows: float) -> Interval:
         """What would be found in a group of so many rows, spread evenly."""
