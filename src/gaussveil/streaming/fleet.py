@@ -26,6 +26,7 @@ from gaussveil.accounting.canonical import parse_json
 from gaussveil.errors import FormatError, SourceError
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil.mechanisms.meter_fleet import MeterFleet
+from gaussveil.mechanisms.meter_stream.continued import record_format
 from gaussveil.mechanisms.running_total.total import RunningTotal
 from gaussveil.streaming.gateway import (
     COUNTED,
@@ -307,7 +308,7 @@ class FleetGateway(MessageGateway):
             )
             kind = (
                 RunningTotal
-                if record["fleet"].get("format") == RunningTotal.record_format()
+                if record["fleet"].get("format") == record_format(RunningTotal)
                 else MeterFleet
             )
             self.fleet = kind.from_record(record["fleet"])

@@ -123,11 +123,6 @@ class Continued(Described, Mechanism):
         )
         return Path(path)
 
-    @classmethod
-    def record_format(cls) -> str:
-        """What records of this kind are called."""
-        return f"gaussveil {cls.kept_as}"
-
     def to_record(self) -> dict[str, Any]:
         """Design, certificate and state as plain values; private.
 
@@ -142,7 +137,7 @@ class Continued(Described, Mechanism):
             account = [self.account.ledger, self.account.name]
         return {
             "warning": WARNING,
-            "format": self.record_format(),
+            "format": record_format(type(self)),
             "version": VERSION,
             **self._terms(),
             "open": opened,
@@ -204,7 +199,7 @@ class Continued(Described, Mechanism):
             FormatError: the record is of another kind, or of another version.
         """
         try:
-            if record["format"] != cls.record_format() or record["version"] != VERSION:
+            if record["format"] != record_format(cls) or record["version"] != VERSION:
                 raise FormatError(f"{name} is not a {cls.kept_as} of version {VERSION}")
             account = None
             if record["account"] is not None:
@@ -234,3 +229,8 @@ class Continued(Described, Mechanism):
     @abstractmethod
     def _go_on(self, state: Mapping[str, Any]) -> None:
         """Inverse of `_state`, once the certificate is there: refuse one that does not cover the design."""
+
+
+def record_format(kind: type[Continued]) -> str:
+    """What records of a kind are called."""
+    return f"gaussveil {kind.kept_as}"
