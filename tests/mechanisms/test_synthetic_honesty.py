@@ -23,8 +23,8 @@ from gaussveil.postprocessing.synthetic.summary import StatedNumber, beyond_room
 from .synthetic_people import PROMISE
 
 ROWS = 3000
-REPLAYS = {False: 4, True: 16}  # of a release, in each run and with --full
-SEEDS = {False: 1, True: 12}
+REPLAYS = {False: 4, True: 8}  # of a release, in each run and with --full
+SEEDS = {False: 1, True: 6}
 
 
 def awkward(seed: int) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -71,7 +72,8 @@ def test_a_range_that_cuts_numbers_off_is_told() -> None:
 def test_bands_hold_the_private_table(full: bool) -> None:
     """Means, quantiles, shares and correlations of tables, in intervals from replays of their own releases."""
     held, width = [], []
-    for seed in range(4 if full else 2):
+    by_kind: dict[str, list[bool]] = {}
+    for seed in range(12 if full else 2):
         data = people(2000, seed).drop(columns="who")
         table, _ = drawn(data, between=RANGES, values=VALUES, label="ill", generator=SeededGenerator(seed))
         told = table.summary(replays=6, seed=seed)
@@ -81,11 +83,18 @@ def test_bands_hold_the_private_table(full: bool) -> None:
         ):
             value = truth[StatedNumber(column, statistic, other)]
             held.append(low - 1e-9 <= value <= high + 1e-9)
+            if trusted:
+                by_kind.setdefault(statistic.split()[0], []).append(held[-1])
             if statistic.startswith("share"):
                 width.append(high - low)
                 assert trusted
     assert 0.9 <= np.mean(held) <= 1
     assert np.median(width) < 0.1, "intervals that say something"
+    assert set(by_kind) == {"missing", "mean", "quantile", "share", "correlation"}
+    if full:
+        for kind, found in by_kind.items():
+            doubt = 2 * (0.05 * 0.95 / len(found)) ** 0.5
+            assert np.mean(found) >= 0.93 - doubt, (kind, len(found))
 
 
 def test_a_summary_reads_no_private_row_and_repeats_itself() -> None:
@@ -358,6 +367,20 @@ def test_statements_have_room_for_where_numbers_lie_in_the_outermost_cells() -> 
     trusted = told[told["column"] == "a"].set_index("statistic")["trusted"]
     assert trusted["mean"]
     assert not trusted["quantile 0.95"]
+
+
+def test_whole_numbers_have_room_beyond_cells_of_several_and_intervals_end_at_whole_ones() -> None:
+    table = pa.table({"age": np.arange(100).repeat(5)})
+    columns = [column_of("age", pa.int64())]
+    said = statements(table, columns)
+    exact = [dict.fromkeys(said, 0.2)] * 4
+    told = banded(said, exact, 0.0, columns, None, (), {StatedNumber("age", "quantile 0.05"): (2.5, math.inf)})
+    ends = {row["statistic"]: (row["low"], row["high"]) for row in told.to_pylist()}
+    assert ends["quantile 0.05"] == (1, math.inf)
+    assert ends["quantile 0.5"] == (48, 51)
+    lone = Marginal(np.array([0.5, 1.5, 5.5]), np.array([1.5, 5.5, 9.5]), np.full((1, 3), 1 / 3), np.zeros(1))
+    assert lone.tails_wider_than(1.0) == (-math.inf, 5.5)
+    assert lone.tails == (1.5, 5.5)
 
 
 def test_edges_beyond_the_last_one_lie_near_it_whatever_the_range() -> None:

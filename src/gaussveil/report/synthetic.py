@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from scipy.stats import rankdata
 
 from gaussveil.figure_style import INK, SERIES, drawing
-from gaussveil.postprocessing.synthetic.columns import Column
+from gaussveil.postprocessing.synthetic.columns import NUMBER, WHOLE, Column
 from gaussveil.typing import Floats
 
 ACROSS = 4
@@ -52,9 +52,14 @@ def beside_figure(
                 ),
             )
         _draw_pairs(every[len(shown)], private, rows, shown)
-        for axes in every[len(shown) + 1 :]:
+        spare = every[len(shown) + 1 :]
+        for axes in spare:
             axes.set_axis_off()
-        every[0].legend(loc="best")
+        named = every[0].get_legend_handles_labels()
+        if spare:
+            spare[0].legend(*named, loc="upper left")
+        else:
+            every[0].legend(*named, loc="best")
         return figure
 
 
@@ -88,13 +93,16 @@ def _value_shares(cells: pa.Array, values: list[Any]) -> Floats:
 def _draw_densities(
     axes: Axes, column: Column, private: pa.Array, rows: pa.Array
 ) -> None:
-    """Histograms of the numbers, private and synthetic, over the middle 99 percent of both."""
+    """Histograms of the numbers, private and synthetic, over the middle 99 percent of both; of few whole ones, each."""
     columns = [column.numbers(cells) for cells in (private, rows)]
     numbers = [values[~np.isnan(values)] for values in columns]
     if not min(map(len, numbers)):
         return
     low, high = np.quantile(np.concatenate(numbers), [0.005, 0.995])
-    edges = np.linspace(low, max(high, np.nextafter(low, np.inf)), BINS + 1)
+    if column.is_whole and high - low < BINS:
+        edges = np.arange(np.floor(low), np.ceil(high) + 2) - 0.5
+    else:
+        edges = np.linspace(low, max(high, np.nextafter(low, np.inf)), BINS + 1)
     heights = [
         np.histogram(np.clip(values, low, high), edges)[0] / len(values)
         for values in numbers
@@ -104,15 +112,15 @@ def _draw_densities(
     )
     axes.stairs(heights[1], edges, color=INK, label="synthetic")
     ends = axes.get_xlim()
-    axes.set_xticks(
-        [low, high], [column.written(np.asarray(end)) for end in (low, high)]
-    )
+    axes.set_xticks([low, high], [_tick(column, float(end)) for end in (low, high)])
     axes.set_xlim(ends)
 
 
-def _shares(cells: pa.Array, values: Sequence[object]) -> Floats:
-    listed = cells.to_pylist()
-    return np.array([listed.count(value) for value in values]) / max(len(listed), 1)
+def _tick(column: Column, number: float) -> str:
+    """An end of an axis: dates and times as they are written, numbers to three digits."""
+    if column.kind not in (NUMBER, WHOLE):
+        return column.written(np.asarray(number))
+    return f"{float(f'{number:.3g}'):.12g}"
 
 
 def _draw_pairs(
@@ -120,8 +128,9 @@ def _draw_pairs(
 ) -> None:
     below, above = (_correlations(table, columns) for table in (private, rows))
     both = np.tril(below, -1) + np.triu(above, 1)
+    axes.grid(False)
     axes.imshow(both, cmap="RdBu_r", vmin=-1, vmax=1)
-    axes.set_title("pairs: private below, synthetic above")
+    axes.set_title("pairs: private below,\nsynthetic above")
     axes.set_xticks([])
     axes.set_yticks(np.arange(len(columns)), [column.name[:10] for column in columns])
 

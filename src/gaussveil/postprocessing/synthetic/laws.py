@@ -28,7 +28,7 @@ from gaussveil.typing import Floats, Integers
 
 LEAST_SHARE = 1e-9  # of a cell, so that its score exists
 STEEPEST_TILT = 12.0
-HEAVY = 0.4  # logarithm per normal score from which on a tail may go beyond what noise hides
+HEAVY = 0.4  # logarithm per normal score from which on a tail bends outwards
 HIDDEN_DEVIATIONS = (
     2.0  # of its noise by which a tail may have more numbers than were counted
 )
@@ -133,9 +133,9 @@ def law_of(seen: SeenColumn, weights: Floats) -> Marginal:
 
 
 def _reach(law: Marginal, seen: SeenColumn, weights: Floats) -> tuple[float, float]:
-    """How far tails may go: beyond cells of a learnt range that noise hides, where they bend outwards.
+    """How far tails may go: into cells of a learnt range that noise hides, where as many were counted as tails have.
 
-    Not where the tail would have more numbers there than were counted: it ends before, as that of ages does.
+    Fewer may be where a tail bends outwards, as far as noise explains; else it ends before, as that of ages does.
     """
     ends = list(law.ends)
     if seen.cells is None or seen.beyond is None:
@@ -143,7 +143,7 @@ def _reach(law: Marginal, seen: SeenColumn, weights: Floats) -> tuple[float, flo
     together = seen.counts[:, :-1].sum(axis=0)
     for place, farthest in enumerate(seen.cells.edges[[0, -1]].tolist()):
         hidden = seen.cells.low >= ends[1] if place else seen.cells.high <= ends[0]
-        if not hidden.any() or law.bends[place] < HEAVY:
+        if not hidden.any():
             continue
         reach = (ends[0], farthest) if place else (farthest, ends[1])
         longer = replace(law, reach=reach)
@@ -152,6 +152,7 @@ def _reach(law: Marginal, seen: SeenColumn, weights: Floats) -> tuple[float, flo
             for k, records in enumerate(weights)
         )
         doubt = HIDDEN_DEVIATIONS * seen.together * math.sqrt(hidden.sum())
+        doubt *= law.bends[place] >= HEAVY
         if told <= float(together[hidden].sum()) + doubt:
             ends[place] = farthest
     return ends[0], ends[1]

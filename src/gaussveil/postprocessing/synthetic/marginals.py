@@ -148,8 +148,13 @@ class Marginal:
     @property
     def tails(self) -> tuple[float, float]:
         """Inner ends of the outermost cells; infinite where these are single values."""
-        low = float(self.high[0]) if self.low[0] < self.high[0] else -math.inf
-        high = float(self.low[-1]) if self.low[-1] < self.high[-1] else math.inf
+        return self.tails_wider_than(0.0)
+
+    def tails_wider_than(self, step: float) -> tuple[float, float]:
+        """Inner ends of the outermost cells; infinite where these hold one value, being as wide as a step."""
+        wide = self.high - self.low > step
+        low = float(self.high[0]) if wide[0] else -math.inf
+        high = float(self.low[-1]) if wide[-1] else math.inf
         return low, high
 
     @property

@@ -138,7 +138,11 @@ class SyntheticModel:
     @property
     def tails(self) -> dict[str, tuple[float, float]]:
         """Inner ends of the outermost cells of columns of numbers: what lies beyond was counted in one piece."""
-        return {name: one.tails for name, one in self.laws.items()}
+        whole = {column.name for column in self.columns if column.is_whole}
+        return {
+            name: one.tails_wider_than(float(name in whole))
+            for name, one in self.laws.items()
+        }
 
     def latents(self, generator: np.random.Generator, size: int) -> Latents:
         """Normal scores of rows, pairs aside."""

@@ -262,8 +262,13 @@ def _within(
     whole: bool,
 ) -> tuple[float, float]:
     """The interval; shares lie between 0 and 1, correlations between -1 and 1."""
-    if whole and told.statistic.startswith("quantile") and math.isfinite(reach):
-        return math.floor(value - reach) - room[0], math.ceil(value + reach) + room[1]
+    if whole and told.statistic.startswith("quantile"):
+        ends = value - reach - room[0], value + reach + room[1]
+        low, high = (
+            float(rounded(end)) if math.isfinite(end) else end
+            for end, rounded in zip(ends, (math.floor, math.ceil))
+        )
+        return low, high
     low = -math.inf
     high = math.inf
     if told.statistic == "correlation":
