@@ -18,6 +18,7 @@ from gaussveil.postprocessing.synthetic.cells import Cells
 from gaussveil.postprocessing.synthetic.columns import column_of
 from gaussveil.postprocessing.synthetic.laws import SeenColumn, law_of
 from gaussveil.postprocessing.synthetic.marginals import Marginal
+from gaussveil.postprocessing.synthetic.search import Sought, gap_ends
 from gaussveil.postprocessing.synthetic.summary import StatedNumber, beyond_rooms, statements
 
 from .synthetic_people import PROMISE
@@ -145,6 +146,15 @@ def test_statements_that_rest_on_numbers_beyond_have_no_end_there() -> None:
         StatedNumber("a", "quantile 0.05"): (inf, 0.0),
         StatedNumber("a", "correlation", "b"): (inf, inf),
     }
+
+
+def test_what_parts_clusters_keeps_its_ends() -> None:
+    cells = Cells.of([-1024.0, -512.0, 0.0, 16.0, 32.0, 64.0, 128.0])
+    masses = np.array([300.0, 10.0, 0.0, 100.0, 2500.0, 90.0])
+    assert gap_ends(cells, masses).tolist() == [-512.0, 16.0]
+    assert len(gap_ends(cells, masses[[2, 1, 0, 3, 4, 5]])) == 0, "nothing on the other side"
+    sought = Sought(column_of("pressure", pa.float64()), cells, masses).finer(np.arange(1, 6) / 6, 0.0)
+    assert {-512.0, 16.0} <= set(sought.cells.edges)
 
 
 def law(edges: list[float], shares: list[float], **changes: Any) -> Marginal:

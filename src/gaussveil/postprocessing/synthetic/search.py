@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from gaussveil.postprocessing.synthetic.cells import (
     with_ladders,
 )
 from gaussveil.postprocessing.synthetic.columns import DATE, DAY_SECONDS, MOMENT, Column
-from gaussveil.postprocessing.synthetic.marginals import simplex
+from gaussveil.postprocessing.synthetic.marginals import GAP, MIDDLE, simplex
 from gaussveil.typing import Floats
 
 WINDOWS = (1, 2, 4, 8)  # cells that are looked at together for the ends of a range
@@ -30,6 +31,7 @@ FOUND_CHANCE = (
 )
 MIDDLE_CELLS = 2  # in which that share of a column's numbers lies: half of them within a factor of four
 MIDDLE_SHARE = 0.5
+EMPTY_SHARE = 0.02  # of the records up to which a cell holds next to nothing
 SINGLE_DEVIATIONS = 5.0  # of its noise that records of one value are, to be kept apart
 
 
@@ -151,6 +153,18 @@ def _octave_more(cells: Cells, first: int, last: int) -> tuple[int, int]:
     return first, last
 
 
+def gap_ends(cells: Cells, masses: Floats) -> Floats:
+    """Ends of stretches that hold next to nothing, are long beside the spread, and have numbers on both sides."""
+    held = np.flatnonzero(masses > EMPTY_SHARE * masses.sum())
+    low, high = cells.quantiles(masses, np.array([MIDDLE, 1 - MIDDLE]))
+    ends = [
+        (cells.high[below], cells.low[above])
+        for below, above in pairwise(held)
+        if cells.low[above] - cells.high[below] > GAP * (high - low)
+    ]
+    return np.array(ends).ravel()
+
+
 def moved(cells: Cells, masses: Floats, finer: Cells) -> Floats:
     """Masses of cells, evenly spread, as those of other cells."""
     below = np.concatenate([[0.0], np.cumsum(masses)])
@@ -246,15 +260,18 @@ class Sought:
         return replace(self, cells=cells, masses=masses, counts=None)
 
     def finer(self, shares: Floats, least: float) -> Sought:
-        """With cells between the quantiles at these shares; single values stay where at least so many records are."""
+        """With cells between the quantiles at these shares; single values stay where at least so many records are.
+
+        So do the ends of what parts clusters: without them a quantile inside a cluster would be its only edge.
+        """
         if self.masses is None:
             return self
         guess = self._with_outer_steps()
         assert guess.masses is not None
         whole = self.column.is_whole
-        return guess._moved_to(
-            finer_cells(guess.cells, guess.masses, shares, whole, least)
-        )
+        cells = finer_cells(guess.cells, guess.masses, shares, whole, least)
+        edges = np.concatenate([cells.edges, gap_ends(self.cells, self.masses)])
+        return guess._moved_to(Cells.of(edges, cells.low[cells.low == cells.high]))
 
     def ended(self, shares: Floats) -> Sought:
         """After the last count: even cells of a given range where nothing stood out, finer ends of a learnt one."""
