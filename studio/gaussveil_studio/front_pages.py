@@ -16,6 +16,7 @@ from gaussveil_studio.account_pages import cards
 from gaussveil_studio.answers import REFUSALS, answered, html, wants_piece
 from gaussveil_studio.context import Context, Studio, books, describing, page
 from gaussveil_studio.release_records import listed
+from gaussveil_studio.sample_table import HOMES
 from gaussveil_studio.table_catalogue import ListedTable
 
 router = APIRouter()
@@ -64,6 +65,10 @@ class Columns(BaseModel):
     proposed: dict[str, str] = Field(
         default={},
         description="Which columns probably say whose row it is, when, how much.",
+    )
+    said: dict[str, int] = Field(
+        default={},
+        description="About how many there are, as somebody said for its last release; of the sample, truly.",
     )
 
 
@@ -196,4 +201,20 @@ def keep_form(request: Request, context: Context, table: str) -> Response:
 
 def _described(context: Studio, table: ListedTable) -> dict[str, Any]:
     called = {table.address: table.name}
-    return context.describer.ask("describe_table", called=called, address=table.address)
+    found = context.describer.ask(
+        "describe_table", called=called, address=table.address
+    )
+    return {**found, "said": _said_of(context, table)}
+
+
+def _said_of(context: Studio, table: ListedTable) -> dict[str, int]:
+    """About how many there are, where that is public: of rows of nobody, or as somebody said of the table before."""
+    if table.sample:
+        return {"units": HOMES}
+    orders = (
+        one["order"]
+        for one in context.jobs.summaries()
+        if one["table"] == table.name and one["state"] == "released"
+    )
+    latest: dict[str, Any] = next(orders, {})
+    return {name: latest[name] for name in ("units", "rows") if latest.get(name)}

@@ -10,7 +10,6 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +23,19 @@ from gaussveil.report.figures import svg
 from gaussveil.report.html import Report, Section, Table, render
 from gaussveil.report.number_files import encode_columns
 from gaussveil_studio.offers.rounding import (
+    counted_in,
     decimals_beside,
     grouped,
     number_table,
     with_comma,
 )
-from gaussveil_studio.plain_words import in_words, paragraph
+from gaussveil_studio.plain_words import explained, paragraph
 from gaussveil_studio.spreadsheets import Sheet, workbook
 
 TABLES = (".csv", ".parquet")
 CERTIFICATE = "certificate.json"
 PAGE = "report.html"
+BEWARE = "Beware"
 TALLEST = 60  # rows of a picture that has a row for each number
 MOST_TICKS = 14
 
@@ -100,9 +101,12 @@ def handed_page(
     words = paragraph(
         title, known.get("released_on", certificate.released_at), done["certificate"]
     )
+    beware = [
+        f"{term}: {text.rstrip('.')}." for term, text in done["facts"] if term == BEWARE
+    ]
     what = Section(
         heading="What this is",
-        paragraphs=(words,),
+        paragraphs=(words, *beware),
         facts=[fact for fact in told if fact[1]],
     )
     sections = [what]
@@ -114,17 +118,17 @@ def handed_page(
         )
     if picture:
         sections += _shown(picture, comma)
-    facts = [(term, str(text)) for term, text in done["facts"]]
+    facts = [(term, str(text)) for term, text in done["facts"] if term != BEWARE]
     sections.append(Section(heading="More about it", facts=facts))
-    first, *rest = [_in_words(section) for section in page.sections]
-    promise = replace(first, heading="Certificate", paragraphs=(page.summary,))
-    return {"page": render(Report(title, "", [*sections, promise, *rest], page.footer))}
-
-
-def _in_words(section: Section) -> Section:
-    return replace(
-        section, facts=[(term, in_words(text)) for term, text in section.facts]
+    promise = Section(
+        heading="Certificate",
+        paragraphs=("Its file holds every number with every digit.",),
+        facts=[(term, text) for term, text in explained(certificate, title)],
     )
+    curve = [one for one in page.sections if one.figure]
+    return {
+        "page": render(Report(title, "", [*sections, promise, *curve], page.footer))
+    }
 
 
 def _done(place: Path) -> dict[str, Any]:
@@ -139,7 +143,7 @@ def _shown(picture: Mapping[str, Any], comma: bool) -> list[Section]:
     found = number_table(picture)
     rows = [
         [
-            with_comma(cell) if comma and place else cell
+            with_comma(cell) if comma and (place or found["measured"]) else cell
             for place, cell in enumerate(row)
         ]
         for row in found["rows"]
@@ -150,7 +154,8 @@ def _shown(picture: Mapping[str, Any], comma: bool) -> list[Section]:
         note = ""
     description = f"{picture['y_name'] or 'Released numbers'} by {picture['x_name'] or 'row'}, with its numbers below."
     chart = Section(
-        heading="In a picture", figure=svg(figure_of(picture), "released", description)
+        heading="In a picture",
+        figure=svg(figure_of(picture, comma), "released", description),
     )
     numbers = Section(heading="In numbers", table=Table(found["columns"], rows, note))
     holds = picture.get("holds", "")
@@ -165,10 +170,10 @@ def _shown(picture: Mapping[str, Any], comma: bool) -> list[Section]:
     ]
 
 
-def figure_of(picture: Mapping[str, Any]) -> Any:
-    """A picture as a figure for print."""
+def figure_of(picture: Mapping[str, Any], comma: bool = False) -> Any:
+    """A picture as a figure for print, its numbers in the reader's convention."""
     if picture["kind"] == "rows":
-        return _rows_figure(picture)
+        return _rows_figure(picture, comma)
     labels = [str(one) for one in picture["x"]]
     series = picture["series"]
     numeric = (
@@ -192,12 +197,27 @@ def figure_of(picture: Mapping[str, Any]) -> Any:
                 [labels[place][:24] for place in shown],
                 rotation=60 * _long(labels),
             )
-        axes.set_xlabel(picture["x_name"])
-        axes.set_ylabel(picture["y_name"])
-        axes.yaxis.set_major_formatter(lambda value, _: grouped(value))
+            axes.set_xlabel(picture["x_name"])
+        else:
+            _name_axis(axes.xaxis, axes.get_xlim(), picture["x_name"], comma)
+        _name_axis(axes.yaxis, axes.get_ylim(), picture["y_name"], comma)
         if len(series) > 1 or picture["bands"]:
             axes.legend()
         return figure
+
+
+def _name_axis(axis: Any, ends: Sequence[float], name: str, comma: bool) -> None:
+    """Its name, and its numbers as people write them."""
+    size, counted = counted_in(max(map(abs, ends)))
+    axis.set_label_text(f"{name}{counted}".removeprefix(", "))
+    axis.set_major_formatter(lambda value, _: _as_read(value / size, comma))
+
+
+def _as_read(value: float, comma: bool) -> str:
+    text = grouped(value)
+    if comma:
+        return with_comma(text)
+    return text
 
 
 def _long(labels: Sequence[str]) -> bool:
@@ -241,7 +261,7 @@ def _draw(
         axes.plot(x, values, color=color, label=name)
 
 
-def _rows_figure(picture: Mapping[str, Any]) -> Any:
+def _rows_figure(picture: Mapping[str, Any], comma: bool) -> Any:
     """A row for each number, each on a scale of its own: sizes that differ a thousandfold can all be seen."""
     labels, (_, values) = (
         [str(one) for one in picture["x"]][:TALLEST],
@@ -267,6 +287,8 @@ def _rows_figure(picture: Mapping[str, Any]) -> Any:
             )
             axes.set_yticks([0], [name[:32]])
             axes.tick_params(axis="x", labelsize=6)
+            axes.locator_params(axis="x", nbins=5)
+            axes.xaxis.set_major_formatter(lambda one, _: _as_read(one, comma))
         return figure
 
 

@@ -30,6 +30,9 @@ IN_WORDS = (
         "what each contributes is brought within the bounds before it counts; nothing is believed",
     ),
     (r"\brow_norm\b", "the largest length of a row"),
+    (r"\bin l2 norm\b", "in length"),
+    (r" \(see repeated_events\)", ""),
+    (r"\bat most 1 rows\b", "at most 1 row"),
 )
 
 
@@ -49,17 +52,17 @@ def paragraph(title: str, when: str, promise: Mapping[str, Any]) -> str:
     )
 
 
-def explained(certificate: Certificate) -> list[list[str]]:
-    """A certificate as pairs of term and text, for people."""
+def explained(certificate: Certificate, title: str = "") -> list[list[str]]:
+    """A certificate as pairs of term and text, for people; what it is of under our title, or as its issuer wrote it."""
     if certificate.guarantee.kind == "none":
         promise = "No privacy is promised"
     else:
         promise = "Promise"
     facts = [
-        ["What", certificate.released],
+        ["What", title or f"“{certificate.released}”"],
         [
             promise,
-            f"epsilon {certificate.epsilon:g}, delta {certificate.delta:g}, {certificate.guarantee}",
+            f"epsilon {certificate.epsilon:g}, delta {rounded_up(certificate.delta)}, {certificate.guarantee}",
         ],
         [
             "Who is protected",

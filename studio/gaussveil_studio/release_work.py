@@ -124,6 +124,7 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
 def _done(offer: Offer, outcome: Outcome) -> dict[str, Any]:
     """What is told of a release that was drawn."""
     from gaussveil_studio.offers.affordability import doubt, guessed_right
+    from gaussveil_studio.offers.kinds import title_of
     from gaussveil_studio.plain_words import explained
 
     promise = outcome.certificate
@@ -133,7 +134,7 @@ def _done(offer: Offer, outcome: Outcome) -> dict[str, Any]:
         "message": "Released.",
         "file": offer.file_name,
         "facts": [list(fact) for fact in outcome.facts],
-        "explained": explained(promise),
+        "explained": explained(promise, title_of(dict(offer.order), offer.table_name)),
         "picture": drawn(outcome),
         "rows": [list(row) for row in outcome.rows],
         "python": offer.python(),

@@ -12,6 +12,7 @@ SAID: tuple[tuple[str, str, str], ...] = (
         r"\1 is not a file of plain numbers",
         "table",
     ),
+    (r"^.*: (holds .* and no text), .*", r"the file \1: choose another one", "table"),
     (
         r"^between must be a range.*",
         "“At most” must lie above “At least”",
@@ -21,6 +22,11 @@ SAID: tuple[tuple[str, str, str], ...] = (
         r"^columns? (.+?) (?:is|are) missing or not unique; the table has (.+)$",
         r"the table has no column \1. It has \2",
         "",
+    ),
+    (
+        r"^column '(.+?)' must hold dates with times.*",
+        r"the column “\1” holds days without a clock: ask for every month or day of the week",
+        "order.by",
     ),
     (
         r"^column '(.+?)' must hold (.+?); its type is .*",
@@ -189,8 +195,8 @@ SAID: tuple[tuple[str, str, str], ...] = (
     ),
     (r"^.*must hold one row for each label.*", r"\g<0>", "table"),
     (
-        r"^about (\d+) rows are too few to learn the range of (.+?): (\d+) would do.*",
-        r"about \1 rows are too few to learn the range of “\2”: \3 would do, or fewer columns, or a larger epsilon",
+        r"^about (\d+) rows are too few to learn the range of (.+?): with (\d+) all are found.*",
+        r"about \1 rows are too few to learn the ranges of “\2”: about \3 would do; or take fewer columns",
         "order.rows",
     ),
     (

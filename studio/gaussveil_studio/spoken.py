@@ -18,7 +18,7 @@ QUOTED = re.compile(
     r"“[^”]*”"
 )  # names that people gave, of columns, accounts and files
 INTERNAL = re.compile(
-    r"(?<![\w-])--?[a-z][a-z-]+"  # an option of the command line
+    r"(?<![\w)-])--?[a-z][a-z-]+"  # an option of the command line
     r"|\b[A-Za-z]\w*_\w+\b"  # an argument
     r"|\bgaussveil[. ]\w+|\bnumpy\b|\bpandas\b|\bpyarrow\b"
     r"|\b(?!GiB|MiB|KiB)[A-Z][a-z]+[A-Z]\w*"  # a class

@@ -110,7 +110,13 @@ def test_without_an_output_the_plan_is_told_and_no_row_read(run: Run, readings: 
     assert plan["deviations_at_ends"]["mean_kw"] > 1.1 * plan["deviations_at_1000_units"]["mean_kw"]
     assert plan["alternatives"]["groups_per_unit=12"] < 1
     code, told, _ = run("query", readings, *WHO, *asked)
-    for words in ("at the ends", "such as -999", "a twentieth of ranges and of counts", "--groups-per-unit 12", "0,5 "):
+    for words in (
+        "at the ends",
+        "such as -999",
+        "a twentieth of the range and of counts",
+        "--groups-per-unit 12",
+        "0,5 ",
+    ):
         assert words in told
     assert "=" not in told
     for more in ((), ("--dry-run",)):

@@ -229,6 +229,17 @@ def test_a_cell_does_not_decide_the_type_of_a_column(tmp_path: Path, usual: str,
     assert found.table()["b"].null_count == (kind != "string")
 
 
+def test_what_is_no_text_is_refused_by_its_kind(tmp_path: Path) -> None:
+    for begin, kind in (
+        (b"\x89PNG\r\n\x1a\n\0\0", "picture"),
+        (b"PK\x03\x04\0", "workbook"),
+        (b"%PDF-1.7\n", "document"),
+    ):
+        (tmp_path / "table.csv").write_bytes(begin + bytes(range(256)))
+        with pytest.raises(FormatError, match=f"table.csv: holds a {kind}"):
+            open(tmp_path / "table.csv").table()
+
+
 def test_titles_above_the_names_are_skipped_and_told(reader: Opener, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("Readings of 2024,,\n,,\nhome,hour,kw\na,1,0.5\n")
     (tmp_path / "two.csv").write_text("Export of meter 0815\n\nhome;kw\na;0,5\n")
@@ -241,6 +252,11 @@ def test_titles_above_the_names_are_skipped_and_told(reader: Opener, tmp_path: P
     ]
     words = [source.dialect.words() for source in tables]  # type: ignore[attr-defined]
     assert [one.rpartition("names")[2] for one in words] == [" in line 3", " in line 3", " in line 2"]
+    two = cells("Canton", "Aargau", "", "", "") + cells("", "", "as of", "2024", "") + cells("", "", "", "", "")
+    filled = two + cells("home", "hour", "kw", "zone", "") + 3 * cells("a", 1, 0.5, "east", 3)
+    (tmp_path / "wide.csv").write_text("Canton;Aargau\n;;as of;2024;\nhome;hour;kw;zone;\n" + 3 * "a;1;0,5;east;3\n")
+    for source in (open(sheet(tmp_path / "two.xlsx", filled)), reader(tmp_path / "wide.csv")):
+        assert source.table().to_pylist() == 3 * [{"home": "a", "hour": 1, "kw": 0.5, "zone": "east", "column4": 3}]
     (tmp_path / "index.csv").write_text(",kw\n0,0.5\n")
     assert open(tmp_path / "index.csv").schema.names == ["column0", "kw"]
 

@@ -164,7 +164,7 @@ def test_groups_come_from_a_list_with_all_others_or_from_the_data(studio: Runnin
     assert found["state"] == "released", found["message"]
     groups = found["result"]["picture"]["x"]
     assert sorted(groups) == (["north", "other"] if by == "values and others" else ["north", "south"])
-    assert found["title"] == "Mean of kw by zone, groups.csv"
+    assert found["title"] == "Average of kw by zone, groups.csv"
 
 
 def test_whose_row_it_is_is_found_by_its_name() -> None:

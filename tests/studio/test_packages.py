@@ -30,12 +30,14 @@ from gaussveil_studio.verdicts import package
 
 from ..independent_verifier import independent
 from .conftest import write_tables
+from .page_words import require_words
 
 if TYPE_CHECKING:
     from gaussveil_studio.context import Studio
 
 KEY = "c" * 32
 HIDDEN = "zephyr"  # the household, or the label, that no file but the list of labels may name
+NAMES = ("winter, Aarau", KEY)  # that people gave, or that are files
 MANY = {"target": "y", "columns": "x", "unit": "who", "rows_per_unit": 2}
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "table": ("kinds.csv", {"unit": "who", "column": "x", "low": -3, "high": 3, "by": "nothing"}),
@@ -88,7 +90,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def taken_away(place: Path, table: Path | None, mechanism: str, asked: dict[str, Any]) -> Path:
     """Release once, as the process of a release does, and unpack the package."""
-    from gaussveil_studio.release_records import made_again
+    from gaussveil_studio.answers import environment
+    from gaussveil_studio.release_records import handed_facts, made_again, shown_release
 
     ledger = place / "home.ledger"
     Ledger.create(ledger).open_account("winter, Aarau", epsilon=3.0, delta=1e-4)
@@ -102,11 +105,17 @@ def taken_away(place: Path, table: Path | None, mechanism: str, asked: dict[str,
     name = "" if table is None else table.name
     write_json(folder / "request.json", {"request": request, "table_name": name, "ledger": str(ledger), "asked_at": 0})
     write_json(folder / "done.json", release(folder, address))
-    package(str(folder), str(place / "package.zip"), **made_again(cast("Studio", SimpleNamespace(jobs=jobs)), KEY))
+    context = cast("Studio", SimpleNamespace(jobs=jobs, settings=settings, is_of_tour=lambda _: False))
+    package(str(folder), str(place / "package.zip"), **made_again(context, KEY), about=handed_facts(context, KEY))
+    shown = shown_release(context, jobs.status(KEY))
+    page = environment().get_template("piece_release.html").render(**shown)
+    require_words(shown["title"], NAMES, mechanism)
+    require_words(page, NAMES, mechanism)
     unpacked = place / "unpacked"
     with zipfile.ZipFile(place / "package.zip") as parcel:
         told = [name for name in parcel.namelist() if HIDDEN.encode() in parcel.read(name)]
         assert {*told} <= {"certificate.json"}  # which lists all labels, or all homes of the cluster
+        require_words(parcel.read("report.html").decode(), NAMES, mechanism)
         parcel.extractall(unpacked)
     with pytest.MonkeyPatch.context() as without:
         without.setitem(sys.modules, "pyarrow", None)

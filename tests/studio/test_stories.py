@@ -86,14 +86,14 @@ def test_the_average_day_from_the_start_page_alone(visit: Come, studio: Running,
     expect(page.locator(".figures i.more")).to_have_count(5)
     page.click("#release-button")
     page.wait_for_selector("h2:text('Released')")
-    assert page.inner_text("h1") == "Mean of kw by hour, day.csv"
+    assert page.inner_text("h1") == "Average of kw by hour of the day, day.csv"
     used = studio.ledger.statement(account).filter_used
     assert used is not None
     assert int(told[1]) == round(100 * used)
     assert int(in_all[1]) == int(1 / used + 1e-9)
     page.hover(".chart[data-drawn]")
-    expect(page.locator(".tip:has-text('mean of kw')")).to_contain_text(" to ")  # the band, in numbers
-    expect(page.locator(".chart .name")).to_have_text(["hour of time", "mean of kw, kW"])
+    expect(page.locator(".tip:has-text('average of kw')")).to_contain_text(" to ")  # the band, in numbers
+    expect(page.locator(".chart .name")).to_have_text(["hour of the day", "average of kw, kW"])
     page.click("text=Verify this")
     page.wait_for_selector("#verified .verdict.good")
     page.click("a:text('Explore its privacy')")
@@ -102,7 +102,7 @@ def test_the_average_day_from_the_start_page_alone(visit: Come, studio: Running,
     assert float(shown) == pytest.approx(1.0, rel=1e-2)
     # Found again, by search and from Home.
     page.goto(studio.pages + "/releases?q=kw+day")
-    page.click("a:has-text('Mean of kw by hour')")
+    page.click("a:has-text('Average of kw by hour')")
     page.wait_for_selector("h2:text('Released')")
     page.goto(studio.pages + "/")
     assert "more like the last" in page.inner_text(f"a.card:has-text('{account}')")
@@ -137,7 +137,7 @@ def test_a_table_with_a_column_for_each_home_needs_no_preparation(visit: Come, s
     page.wait_for_selector("#release-button:enabled")
     page.click("#release-button")
     page.wait_for_selector("h2:text('Released')")
-    assert page.inner_text("h1") == "Mean of reading by hour, wide.csv"
+    assert page.inner_text("h1") == "Average of reading by hour of the day, wide.csv"
     (picture,) = [json.loads(one) for one in page.locator(".chart").evaluate_all(PICTURES)]
     (band,) = picture["bands"]
     inside = [low <= v <= high for low, v, high in zip(band["low"], kw.mean(axis=1), band["high"])]

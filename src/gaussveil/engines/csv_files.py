@@ -29,7 +29,7 @@ from gaussveil.engines.column_kinds import (
 )
 from gaussveil.engines.dialect import ColumnForm, Dialect
 from gaussveil.engines.form import Given
-from gaussveil.engines.text_files import open_bytes, open_text
+from gaussveil.engines.text_files import open_bytes, open_text, require_text
 from gaussveil.errors import SchemaError, SourceError
 
 SEPARATORS = (",", ";", "\t", "|")
@@ -56,6 +56,7 @@ def read_head(file: str, given: Given) -> Head:
     """How a file is written, without its columns, and the cells of its first lines."""
     with open_bytes(file) as stream:
         head = stream.read(_HEAD_BYTES)
+    require_text(file, head)
     if not (len(head) < _HEAD_BYTES):
         head = head[: head.rfind(b"\n") + 1]
     encoding = _said(given, "encoding") or _encoding(head)
@@ -122,22 +123,25 @@ def pinned_titles(pinned: Dialect, places: Sequence[int]) -> int:
 
 
 def title_rows(rows: Sequence[Sequence[str]]) -> int:
-    """How many of the first rows are titles: they have a cell, the first, where names and most rows have several.
+    """How many of the first rows are titles: they have a cell, the first, or less than half of what most rows have.
 
     Two columns of which one has no name are told from a title by nothing but its width.
     """
-    if rows:
-        usual = Counter(len(row) for row in rows).most_common(1)[0][0]
-    else:
-        usual = 0
+    filled = [sum(bool(cell.strip()) for cell in row) for row in rows]
+    usual, most_filled = _most_common([len(row) for row in rows]), _most_common(filled)
     if usual == 2:
         narrow = 1
     else:
         narrow = usual
     for place, row in enumerate(rows):
-        if usual < 2 or len(row) > narrow or any(cell.strip() for cell in row[1:]):
+        several = 2 * filled[place] >= most_filled and any(map(str.strip, row[1:]))
+        if usual < 2 or len(row) > narrow or several:
             return place
     return 0
+
+
+def _most_common(counts: Sequence[int]) -> int:
+    return Counter(counts).most_common(1)[0][0] if counts else 0
 
 
 def _above_first(lines: Sequence[str]) -> Sequence[str]:

@@ -23,7 +23,7 @@ from gaussveil.errors import (
 from gaussveil.spectrum import GaussianPair
 from gaussveil.spectrum.turns import turn
 from gaussveil_studio.offers.offer import OfferPlan
-from gaussveil_studio.offers.rounding import rounded_up
+from gaussveil_studio.offers.rounding import percent, rounded_up
 
 MANY = 10**6
 DOUBTS = {
@@ -205,16 +205,22 @@ def _too_dear(now: Statement, plan: OfferPlan) -> str:
             f"its whole budget is epsilon {now.terms.budget.epsilon:g}, "
             "and this takes more: ask for a smaller epsilon"
         )
-    left = f"{1 - gauge(now):.0%} of its budget is left".replace("%", " %")
+    left = f"{percent(1 - gauge(now))} of its budget is left"
     if now.terms.rule == "planned":
         return "the account has a plan, and no place in it is free for such a release"
     if now.terms.active_filter == "single" and now.charges:
         return "the account was opened for one release, and that is made"
     needed = ""
     if plan.charge is not None and now.terms.active_filter in ("mean-shift", "renyi"):
+        then = usage(now, (plan.charge, 1))
+        if then.used <= 1 < then.sampler_used:
+            return (
+                f"with so large an epsilon as {now.terms.budget.epsilon:g} the account keeps too little of its delta "
+                "for how such noise is drawn: choose another account"
+            )
         share = usage(replace(now, charges=((plan.charge, 1),))).used
         if share < 10:
-            needed = f", and this takes {share:.0%}".replace("%", " %")
+            needed = f", and this takes {percent(share)}"
         else:
             needed = ", and this takes far more"
     return f"{left}{needed}: ask for a smaller epsilon, or for fewer numbers"

@@ -27,6 +27,7 @@ from gaussveil_studio.offers.offer import (
     band,
     spelled,
 )
+from gaussveil_studio.offers.rounding import percent
 from gaussveil_studio.offers.tables import open_source, proposed, reading_of, schema_of
 from gaussveil_studio.shown import written
 
@@ -259,9 +260,13 @@ def _are_times(address: str, column: str, *_written: int) -> bool:
 
 
 def _picture(title: str, value: PrivateForecast) -> Picture:
-    times = [
-        str(time).replace("T", " ") for time in value.times.astype("datetime64[m]")
-    ]
+    moments = value.times.astype("datetime64[m]")
+    days = {str(day) for day in moments.astype("datetime64[D]")}
+    times = [str(time).replace("T", " ") for time in moments]
+    axis = "time"
+    if len(days) == 1:  # it is said once
+        times = [time.split(" ")[1] for time in times]
+        axis = f"time on {days.pop()}"
     series: dict[str, Any] = {}
     for index, row in enumerate(np.atleast_2d(value.kw)[:MOST_DRAWN]):
         series["released" if value.kw.ndim == 1 else f"row {index + 1}"] = row.tolist()
@@ -271,9 +276,9 @@ def _picture(title: str, value: PrivateForecast) -> Picture:
             band(
                 value.lower_kw.tolist(),
                 value.upper_kw.tolist(),
-                f"{value.coverage:.0%} band",
+                f"{percent(value.coverage)} band",
             )
         ]
     return Picture(
-        title, times, series, "time", "kW", bands=bands, holds=HOLDS if bands else ""
+        title, times, series, axis, "kW", bands=bands, holds=HOLDS if bands else ""
     )

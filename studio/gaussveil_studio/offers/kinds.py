@@ -6,6 +6,7 @@ Apart from the models, so that a release need not load those.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +34,36 @@ def job_of(kind: str, wanted: str = "") -> str:
     return usual or next(name for name, job in JOBS.items() if job["kind"] == kind)
 
 
+ANSWERS = {"mean": "average", "sum": "total"}
+CLOCKS = {"hour": "hour of the day", "weekday": "day of the week", "month": "month"}
+
+
+def what_is_asked(order: Mapping[str, Any]) -> str:
+    """The answer of an order on a table, in words: average of kw."""
+    kind = order["answer"]
+    if kind == "count":
+        return "count"
+    words = f"{ANSWERS.get(kind, kind)} of {order['column']}"
+    if kind == "share" and None not in (order["low"], order["high"]):
+        words += f" between {order['low']:g} and {order['high']:g}"
+    return words
+
+
+def grouped_by(order: Mapping[str, Any]) -> str:
+    """What there is one number for each of, in words; empty of one number for all."""
+    by = order["by"]
+    if by == "nothing":
+        return ""
+    return str(CLOCKS.get(by, order["by_column"]))
+
+
 def title_of(order: dict[str, Any], table: str) -> str:
     """What a release is called on pages."""
     kind = KINDS.get(order.get("mechanism", ""), {"title": "Release"})
-    words = kind.get("called", kind["title"]).format_map(order)
-    listed = [
-        (f" by {by}", f" by {order.get('by_column')}")
-        for by in ("values found", "values and others", "values")
-    ]
-    for spoken, meant in ((" of None", ""), (" by nothing", ""), *listed):
-        words = words.replace(spoken, meant)
-    return f"{words[:1].upper()}{words[1:]}, {table}" if table else words
+    words = str(kind.get("called", kind["title"])).format_map(order)
+    if order.get("mechanism") == "table":
+        asked = what_is_asked(order)
+        words = f"{asked[:1].upper()}{asked[1:]}"
+        if over := grouped_by(order):
+            words += f" by {over}"
+    return f"{words}, {table}" if table else words

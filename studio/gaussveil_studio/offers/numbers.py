@@ -20,6 +20,7 @@ from gaussveil_studio.offers.rehearsed import (
     RehearsedOffer,
     Reply,
 )
+from gaussveil_studio.offers.rounding import percent, uncertain
 from gaussveil_studio.offers.tables import open_source, read_plain, schema_of
 
 MOST_DRAWN = 120
@@ -63,7 +64,7 @@ class VectorOffer(RehearsedOffer):
             ),
             (
                 "Noise",
-                f"standard deviation {plan.standard_deviation:.6g} on every number",
+                f"standard deviation {uncertain(float(np.max(plan.standard_deviation)))} on every number",
             ),
             ("Grid", f"multiples of {plan.noise.grid:.3g}".replace("e-0", "e-")),
         )
@@ -97,7 +98,10 @@ class VectorOffer(RehearsedOffer):
         }
         body = encode(Numbers(release.value, data.columns), ".csv")
         noise = (
-            ("Noise", f"standard deviation {reach / NORMAL_95:.6g} on every number"),
+            (
+                "Noise",
+                f"standard deviation {uncertain(reach / NORMAL_95)} on every number",
+            ),
         )
         return Reply(table, release.certificate, noise, reach=reach, body=body)
 
@@ -218,9 +222,10 @@ class LabelOffer(RehearsedOffer):
         reach = NORMAL_95 * math.sqrt(designed.accuracy_)
         table = {"column": self._chosen(), "value": release.value.tolist()}
         kept = (
+            ("Released", f"the row that is yours, {len(table['value'])} numbers"),
             (
                 "Left to tell",
-                f"{designed.retained_variance_:.0%} of what tells the profiles apart on average",
+                f"{percent(designed.retained_variance_)} of what tells the profiles apart on average",
             ),
         )
         return Reply(table, release.certificate, kept, reach=reach)

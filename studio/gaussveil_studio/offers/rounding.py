@@ -16,6 +16,7 @@ THIN = (
     "\u202f"  # between thousands, where a comma or a point means decimals to somebody
 )
 GROUPED = 1e4  # from here on
+SIZES = ((1e12, "trillions"), (1e9, "billions"), (1e6, "millions"))  # of axes
 MOST_ROWS = 500  # of a table on a page; the files hold them all
 
 
@@ -38,6 +39,19 @@ def grouped(value: float, form: str = ".10g") -> str:
     if abs(value) < GROUPED:
         return format(value, form)
     return format(value, f",{form}").replace(",", THIN)
+
+
+def counted_in(largest: float) -> tuple[float, str]:
+    """In what an axis counts: 150 000 000 is 150 where its name says in millions."""
+    for size, words in SIZES:
+        if largest >= size:
+            return size, f", in {words}"
+    return 1.0, ""
+
+
+def percent(share: float) -> str:
+    """A share in words: 55 %."""
+    return f"{share:.0%}".replace("%", " %")
 
 
 def uncertain(deviation: float) -> str:
@@ -117,7 +131,7 @@ def spoken_numbers(
 
 
 def number_table(picture: Mapping[str, Any]) -> dict[str, Any]:
-    """A picture as the table behind it: names of columns, and rows of ready-made text."""
+    """A picture as the table behind it: columns, whether the first is measured, and rows of ready-made text."""
     texts = spoken_numbers(
         picture["series"], picture["bands"], picture.get("whole", False)
     )
@@ -129,6 +143,7 @@ def number_table(picture: Mapping[str, Any]) -> dict[str, Any]:
     rows = [list(row) for row in zip(labels, *texts)]
     return {
         "columns": [picture.get("x_name") or "", *names],
+        "measured": any(isinstance(one, float) for one in picture["x"]),
         "rows": rows[:MOST_ROWS],
         "left_out": len(rows[MOST_ROWS:]),
     }

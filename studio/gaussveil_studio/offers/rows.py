@@ -21,6 +21,7 @@ from gaussveil_studio.offers.rehearsed import (
     RehearsedOffer,
     Reply,
 )
+from gaussveil_studio.offers.rounding import percent, uncertain
 from gaussveil_studio.offers.tables import schema_of
 
 SEVERAL = 7
@@ -82,14 +83,12 @@ class RegressionOffer(RehearsedOffer):
         self, mechanism: mechanisms.PrivateLinearRegression, data: Any
     ) -> Reply:
         (fit,) = mechanism.fit(data).fits_
-        beware = (
-            "Beware",
-            "the noise is above the signal: do not trust these intervals",
-        )
+        words = "the noise is above the signal: do not trust these intervals"
+        beware = ("Beware", words)
         told = ("Released", f"{fit.target} explained by {', '.join(fit.names[1:])}")
         facts = (
             told,
-            ("Residual", f"standard deviation {fit.residual_deviation:.4g}"),
+            ("Residual", f"standard deviation {uncertain(fit.residual_deviation)}"),
             *((beware,) * (not fit.trusted)),
         )
         table = {"column": fit.names, "coefficient": fit.coefficients.tolist()}
@@ -182,11 +181,10 @@ class PcaOffer(RehearsedOffer):
             f"along {name}": each.tolist()
             for name, each in zip(model.feature_names_in_, model.components_.T)
         }
-        share = (
-            "Explained",
-            f"{float(np.sum(model.explained_variance_ratio_)):.0%} of all variance",
-        )
-        return Reply(table, model.certificate_, (share,), ends, beside=beside)
+        share = percent(float(np.sum(model.explained_variance_ratio_)))
+        what = f"the directions in which {len(self.columns())} columns vary most"
+        told = ("Released", what), ("Explained", f"{share} of all variance")
+        return Reply(table, model.certificate_, told, ends, beside=beside)
 
 
 class ProcessOffer(RehearsedOffer):
@@ -228,7 +226,7 @@ class ProcessOffer(RehearsedOffer):
         plan = self._mechanism().plan(1)
         deviation = self._deviation(plan.added_variance)
         return (
-            ("Noise", f"standard deviation at most {deviation:.4g}"),
+            ("Noise", f"standard deviation at most {uncertain(deviation)}"),
             ("Comparison", plan.comparison),
         )
 

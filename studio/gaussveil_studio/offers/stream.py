@@ -15,6 +15,7 @@ from gaussveil.mechanisms.meter_stream.record import adjacency_of
 from gaussveil.streaming.meters import Meter, write_meters
 from gaussveil_studio.offers.offer import DAY, Offer, OfferPlan, Outcome, Picture, band
 from gaussveil_studio.offers.rehearsed import NORMAL_95
+from gaussveil_studio.offers.rounding import rounded_up
 
 ROOM = 1 << 20
 
@@ -61,7 +62,7 @@ class StreamOffer(Offer):
                 (
                     "A habit",
                     f"on {plan.repeated_events} days has epsilon {plan.repeated_epsilon:.4g}, delta "
-                    f"{plan.repeated_delta:.2g}",
+                    f"{rounded_up(plan.repeated_delta, 2)}",
                 ),
                 ("Worth asking", str(plan.useful())),
             ),
@@ -120,6 +121,6 @@ class StreamOffer(Offer):
                     f"a stream of {self.order['meter']}, one reading every {self.order['sample_period']}",
                 ),
                 ("Noise", f"standard deviation {plan.noise_sd:.4g} kW on a reading"),
-                ("Run it with", f"gaussveil stream run {self.file_name}"),
+                ("Run it with", "the gateway: its page says how"),
             ),
         )

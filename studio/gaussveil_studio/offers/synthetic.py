@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from itertools import islice
 from typing import Any
 
@@ -14,6 +13,7 @@ from pyarrow.csv import WriteOptions, write_csv
 
 from gaussveil import mechanisms  # each loads when it is first named
 from gaussveil.errors import SchemaError
+from gaussveil.postprocessing.synthetic.quality import Quality
 from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import require_columns
 from gaussveil.statistics.unit import Unit
@@ -30,7 +30,8 @@ from gaussveil_studio.offers.tables import open_source, schema_of
 INNER = 0.60
 OUTER = 1.56
 SHOWN = 8  # rows on the page
-MOST_ADVICE = 3  # sentences beside them
+MOST_ADVICE = 3  # sentences beside them, and one of what helps
+HELPS = "Leave such a column out, or take fewer columns, more rows or a larger epsilon."
 WORDS = ("first", "second", "third")
 
 
@@ -118,7 +119,7 @@ class SyntheticOffer(RehearsedOffer):
             "Off by",
             f"about {100 * quality.mean_gap:.2g} of 100 rows, each column",
         )
-        advice = " ".join(map(_in_form, quality.advice[:MOST_ADVICE]))
+        advice = " ".join(_advice(quality))
         beware = (("Beware", advice),) * bool(advice)
         ends = [INNER * one for one in off], [OUTER * one for one in off]
         table: dict[str, list[Any]] = {"column": list(quality.gaps), "off by": off}
@@ -138,18 +139,17 @@ class SyntheticOffer(RehearsedOffer):
         return f"release = {spelled(self._mechanism())}.release(gaussveil.open(table))"
 
 
-def _in_form(advice: str) -> str:
-    """The library's advice in the words of the form, which has no field for a column's values or range."""
-    words = re.sub(
-        r"(too few rows share for them to show): .*",
-        r"\1: leave the column out, or take “other” as it is.",
-        advice,
-    )
-    words = re.sub(r"give its range .* are public; fewer", "fewer", words).replace(
-        ": widen it (between)", ""
-    )
-    words = re.sub(r"(?<!\w)'([^']*)'(?!\w)", r"“\1”", words)
-    return re.sub(r"(\d)%", r"\1 %", words)
+def _advice(quality: Quality) -> list[str]:
+    """What to know of such rows before they are used, and what of the form would help."""
+    told = []
+    if not quality.usable:
+        told = [
+            f"These rows are of no use: {quality.on_distance}. Take fewer columns, a larger epsilon, or more rows."
+        ]
+    told += [f"{one.says.format(f'“{one.column}”')}." for one in quality.findings]
+    if quality.findings:
+        told = [*told[:MOST_ADVICE], HELPS]
+    return [one.replace("%", " %") for one in told]
 
 
 def _encoded(rows: pa.Table) -> bytes:

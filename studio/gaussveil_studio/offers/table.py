@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import calendar
 import json
-import re
 import shlex
 from typing import Any
 
@@ -18,6 +18,7 @@ from gaussveil.mechanisms.usefulness import Useful
 from gaussveil.report.number_files import encode_columns
 from gaussveil.statistics import Source
 from gaussveil.statistics.keys import Discovered
+from gaussveil_studio.offers.kinds import grouped_by, what_is_asked
 from gaussveil_studio.offers.offer import DAY, spelled
 from gaussveil_studio.offers.periods import (
     PERIODS,
@@ -44,15 +45,12 @@ LISTED = ("values", "values and others")
 NOTHING_FOUND = (
     "no value is frequent enough to show: ask for a larger epsilon, or list the values"
 )
+NAMES = {
+    "weekday": dict(zip(map(str, range(7)), calendar.day_name)),
+    "month": dict(zip(map(str, range(13)), calendar.month_name)),
+}
 MANY = 8  # groups from which on a line, or a row for each, is drawn
 MOST_SIMULATED = 2000
-
-
-def _in_form(useful: Useful) -> str:
-    """The library's verdict in the words of the form, which asks about how many there are and for two bounds."""
-    words = re.sub(r"\b([\d,]+) units\b", r"\1 of them", str(useful))
-    words = words.replace("a twentieth of ranges", "a twentieth of the range given")
-    return words.replace("that a unit can", "that one can")
 
 
 class TableOffer(RehearsedOffer):
@@ -207,7 +205,7 @@ class TableOffer(RehearsedOffer):
                 f"standard deviation about {error} if each group has {units:,} of them, as “About how many there "
                 "are” says: how many the table has is not looked at",
             ),
-            *((("Worth asking", _in_form(useful)),) if useful else ()),
+            *((("Worth asking", str(useful)),) if useful else ()),
         )
 
     def _beside_account(self) -> dict[str, Any]:
@@ -219,11 +217,12 @@ class TableOffer(RehearsedOffer):
     def _useful(self) -> Useful:
         """Whether so many units can make it useful, and what to ask instead; from public numbers."""
         plan = self._mechanism(**self._beside_account()).plan()
-        return plan.useful(self.order["units"] * groups_apart(plan.request))
+        units = self.order["units"] * groups_apart(plan.request)
+        return plan.useful(units, called="of them")
 
     def _doubtful(self) -> str:
         useful = self._useful()
-        return "" if useful else _in_form(useful)
+        return "" if useful else str(useful)
 
     def python(self) -> str:
         """As Python."""
@@ -261,7 +260,7 @@ class TableOffer(RehearsedOffer):
         unit: str = self.order["measured_in"]
         known = {
             "count": "rows",
-            "share": "share of rows",
+            "share": "of rows",
             "variance": f"{unit} squared".strip(),
         }
         return known.get(self.order["answer"], unit)
@@ -280,16 +279,9 @@ class TableOffer(RehearsedOffer):
             labels = ["all"]
         else:
             labels = [str(key) for key in found.column(0).to_pylist()]
-        over = f"{order['by']} of {order['by_column']}"
-        if order["by"] in (*LISTED, FOUND, "nothing"):
-            if order["by"] == "nothing":
-                over = ""
-            else:
-                over = order["by_column"]
-        if order["answer"] == "count":
-            what = "count"
-        else:
-            what = f"{order['answer']} of {order['column']}"
+        names = NAMES.get(order["by"], {})
+        labels = [names.get(label, label) for label in labels]
+        over, what = grouped_by(order), what_is_asked(order)
         unit = "" if self._unit() == order["column"] else self._unit()
         self.y_name = ", ".join(part for part in (what, unit) if part)
         self.whole = order["answer"] == "count"

@@ -4,6 +4,7 @@
   const SVG = "http://www.w3.org/2000/svg";
   const BELOW = 1e-13; // zero has no place on a log axis: it rests below what is shown
   const LOWEST = 1e-10, THIN = "\u202f"; // between thousands: the same in every country
+  const SIZES = [[1e12, "trillions"], [1e9, "billions"], [1e6, "millions"]]; // an axis of 150 000 000 says 150, in millions
   const MOST_SIGNS = 16, NARROWEST = 11, ROW = 30, MOST_ROWS = 1000;
   const drawn = new Map();
 
@@ -54,6 +55,10 @@
     return found;
   }
 
+  // In what an axis counts: its ticks are divided by it, and its name says so.
+  const sizeOf = (found, log) => (log ? undefined : SIZES.find(([size]) => Math.max(...found.map(Math.abs)) >= size)) || [1, ""];
+  const named = (name, size) => [name, size && `in ${size}`].filter(Boolean).join(", ");
+
   function scale(low, high, from, to, log) {
     const place = log ? Math.log : (v) => v;
     const a = place(low), b = place(high);
@@ -91,7 +96,8 @@
     const labels = known.x.map((v) => String(v).slice(0, 19).replace("T", " "));
     const [low, high] = known.y_range || range(known);
     const yTicks = ticks(low, high, Math.max(4, Math.floor(height / 55)), known.log_y);
-    const left = 14 + 7.2 * Math.max(...yTicks.map((v) => number(v).length)), right = width - 14, top = 26;
+    const [ySize, yIn] = sizeOf(yTicks, known.log_y);
+    const left = 14 + 7.2 * Math.max(...yTicks.map((v) => number(v / ySize).length)), right = width - 14, top = 26;
     const longest = Math.min(MOST_SIGNS, Math.max(1, ...labels.map((words) => words.length)));
     const each = (right - left) / known.x.length;
     const turned = !numeric && longest > 2 && each < 7 * longest + 5 && each >= NARROWEST; // too wide to stand beside each other: every one is turned; of hours some are left out
@@ -104,8 +110,9 @@
     const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true", focusable: "false" });
     for (const value of yTicks) {
       svg.append(make("line", { class: "grid", x1: left, x2: right, y1: y(value), y2: y(value) }));
-      svg.append(make("text", { class: "tick", x: left - 7, y: y(value) + 4, "text-anchor": "end" }, number(value)));
+      svg.append(make("text", { class: "tick", x: left - 7, y: y(value) + 4, "text-anchor": "end" }, number(value / ySize)));
     }
+    let xIn = "";
     if (moments) {
       const count = Math.max(2, Math.floor((right - left) / 130)), day = last - first > 2 * 864e5;
       for (let k = 0; k < count; k += 1) {
@@ -113,21 +120,26 @@
         svg.append(make("text", { class: "tick", x: left + ((right - left) * k) / (count - 1), y: bottom + 17, "text-anchor": k === 0 ? "start" : k === count - 1 ? "end" : "middle" }, day ? words.slice(0, 10) : words));
       }
     } else if (numeric) {
-      for (const value of ticks(first, last, Math.max(2, Math.floor((right - left) / 70)), known.log_x)) {
-        svg.append(make("text", { class: "tick", x: across(value), y: bottom + 17, "text-anchor": "middle" }, number(value)));
-      }
+      const found = ticks(first, last, Math.max(2, Math.floor((right - left) / 70)), known.log_x), [size, words] = sizeOf(found, known.log_x);
+      for (const value of found) svg.append(make("text", { class: "tick", x: across(value), y: bottom + 17, "text-anchor": "middle" }, number(value / size)));
+      xIn = words;
     } else {
+      let free = -Infinity; // where the last of them ended: those at the edges are moved inwards
       const fits = Math.max(1, Math.ceil((turned ? 12 : 7 * longest + 5) / slot)); // turned words need a line's height each
       labels.forEach((words, index) => {
         if (index % fits !== 0) return;
         const half = Math.min(3.6 * Math.min(words.length, MOST_SIGNS), (right - left) / 2), short = words.length > MOST_SIGNS ? `${words.slice(0, MOST_SIGNS - 1)}…` : words;
-        const place = turned ? { x: x(index) + 4, y: bottom + 10, "text-anchor": "end", transform: `rotate(-60 ${x(index) + 4} ${bottom + 10})` } : { x: Math.max(left + half, Math.min(right - half, x(index))), y: bottom + 17, "text-anchor": "middle" };
+        if (turned && x(index) < 3.6 * Math.min(words.length, MOST_SIGNS)) return; // it would begin left of the picture
+        const middle = Math.max(left + half, Math.min(right - half, x(index)));
+        if (!turned && middle - half < free) return;
+        free = middle + half + 4;
+        const place = turned ? { x: x(index) + 4, y: bottom + 10, "text-anchor": "end", transform: `rotate(-60 ${x(index) + 4} ${bottom + 10})` } : { x: middle, y: bottom + 17, "text-anchor": "middle" };
         svg.append(make("text", { class: "tick", ...place }, short));
       });
     }
     svg.append(make("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }));
-    svg.append(make("text", { class: "name", x: (left + right) / 2, y: height - 6, "text-anchor": "middle" }, known.x_name || ""));
-    svg.append(make("text", { class: "name", x: 2, y: 13 }, known.y_name || ""));
+    svg.append(make("text", { class: "name", x: (left + right) / 2, y: height - 6, "text-anchor": "middle" }, named(known.x_name, xIn)));
+    svg.append(make("text", { class: "name", x: 2, y: 13 }, named(known.y_name, yIn)));
     const inside = make("g");
     const clip = `clip-${(drawn.get(element) || { number: drawn.size }).number}`;
     svg.append(make("clipPath", { id: clip }, make("rect", { x: left - 1, y: top - 8, width: right - left + 2, height: bottom - top + 9 })), inside);
@@ -188,24 +200,28 @@
   // A row for each number. Sizes that differ a thousandfold have a scale each; groups of one kind share one.
   function rowsOf(element, known, series) {
     const [[, values]] = series, band = bandOf(known, 0), labels = known.x.map(String);
-    const width = Math.max(element.clientWidth, 200), height = ROW * values.length + 44;
-    element.style.height = `${height}px`;
     const ends = values.map((value, index) => (band ? [band.low[index], band.high[index]] : [value, value]));
     const words = values.map((_, index) => told(known, series, 0, index));
-    const left = Math.min(0.32 * width, 12 + 7 * Math.max(...labels.map((one) => one.length))), right = width - Math.min(0.36 * width, 16 + 7 * Math.max(...words.map((one) => one.length)));
-    const most = Math.floor((left - 8) / 7);
+    const widest = (texts) => 7 * Math.max(...texts.map((one) => one.length));
+    const width = Math.max(element.clientWidth, 200), narrow = 12 + widest(labels) + 16 + widest(words) > 0.66 * width; // on a phone its words stand above each line
+    const row = narrow ? 2 * ROW : ROW, height = row * values.length + 44;
+    element.style.height = `${height}px`;
+    const left = narrow ? 8 : Math.min(0.32 * width, 12 + widest(labels)), right = width - (narrow ? 8 : 16 + widest(words));
+    const most = Math.floor((narrow ? width - widest(words) - 24 : left - 8) / 7);
     const all = [0, ...ends.flat()], common = [Math.min(...all), Math.max(...all)];
     const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true", focusable: "false" });
-    const middle = (index) => 30 + ROW * (index + 0.5);
+    const middle = (index) => 30 + row * (index + (narrow ? 0.75 : 0.5));
     svg.append(make("text", { class: "name", x: 2, y: 13 }, `${known.x_name || ""}`));
     svg.append(make("text", { class: "name", x: width, y: 13, "text-anchor": "end" }, known.y_name || ""));
     values.forEach((value, index) => {
       const own = known.own_scale ? [Math.min(0, ends[index][0]), Math.max(0, ends[index][1])] : common;
       const room = 0.06 * (own[1] - own[0] || 1), x = scale(own[0] - room, own[1] + room, left, right), y = middle(index);
-      svg.append(make("line", { class: "grid", x1: left, x2: right, y1: y, y2: y }), make("line", { class: "axis", x1: x(0), x2: x(0), y1: y - ROW / 2, y2: y + ROW / 2 }));
-      svg.append(make("text", { class: "tick", x: left - 8, y: y + 4, "text-anchor": "end" }, labels[index].length > most ? `${labels[index].slice(0, most - 1)}…` : labels[index]));
+      svg.append(make("line", { class: "grid", x1: left, x2: right, y1: y, y2: y }), make("line", { class: "axis", x1: x(0), x2: x(0), y1: y - 11, y2: y + 11 }));
+      const name = narrow ? { x: 2, y: y - ROW / 2 - 3 } : { x: left - 8, y: y + 4, "text-anchor": "end" };
+      const number = narrow ? { x: width - 2, y: y - ROW / 2 - 3, "text-anchor": "end" } : { x: right + 8, y: y + 4 };
+      svg.append(make("text", { class: "tick", ...name }, labels[index].length > most ? `${labels[index].slice(0, most - 1)}…` : labels[index]));
       if (band) svg.append(make("path", { class: "whisker c0", d: `M${x(ends[index][0])} ${y}H${x(ends[index][1])}m0 -5v10M${x(ends[index][0])} ${y - 5}v10` }));
-      svg.append(make("circle", { class: "fill c0", cx: x(value), cy: y, r: 4.5 }), make("text", { class: "tick", x: right + 8, y: y + 4 }, words[index]));
+      svg.append(make("circle", { class: "fill c0", cx: x(value), cy: y, r: 4.5 }), make("text", { class: "tick", ...number }, words[index]));
     });
     const pointer = make("line", { class: "pointer", visibility: "hidden" });
     svg.append(pointer);

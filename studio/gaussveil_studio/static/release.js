@@ -181,7 +181,7 @@
       box.querySelector("label").textContent = label || words[name][0];
       box.querySelector(".help").textContent = help || words[name][1];
     };
-    const share = answer === "share", reach = { mean: "The wider the two, the more noise; learnt bounds (More settings) take most of it away.", sum: "The noise grows with this number.", variance: "The noise grows with its square." }[answer] || "";
+    const share = answer === "share", reach = { mean: "The wider the two, the more noise; with hundreds of them learnt bounds (More settings) take much of it away.", sum: "The noise grows with this number.", variance: "The noise grows with its square." }[answer] || "";
     put("low", share ? `Count values of ${what} from` : `How small can ${what} of one ${who} be${when}${unit}?`, share ? "Where the range begins." : "Smaller values count as this. This must not come from the data.");
     put("high", share ? "to" : `How large can ${what} of one ${who} be${when} at most${unit}?`, share ? "Where it ends." : `Larger values count as this. This must not come from the data: take what is possible, from a standard, a contract, or another year. ${reach}`.trim());
     const show = (name, visible) => { const box = form.querySelector(`[data-field="${name}"]`); if (box) box.hidden = !visible; };
@@ -224,8 +224,11 @@
     fits(columns);
     const proposed = known ? JSON.parse(known.dataset.proposed) : {};
     guess(rows.length ? { ...proposed, unit: rows[0].name, reading: rows[2].name } : proposed);
-    const units = form.elements["order.units"];
-    if (rows.length && units.value === units.defaultValue) units.value = homes;
+    const said = { ...(known ? JSON.parse(known.dataset.said) : {}), ...(rows.length ? { units: homes } : {}) };
+    for (const [name, count] of Object.entries(said)) { // how many there are is never looked up: names of columns say it, or somebody said it before
+      const one = form.elements[`order.${name}`];
+      if (one && one.value === one.defaultValue) one.value = count;
+    }
   }
 
   // An account that is kept for people says whose rows these are, until somebody says otherwise.
@@ -245,6 +248,8 @@
       if (columns.length && !columns.some((column) => column.name === one.value)) one.value = "";
     }
     const by = form.elements["order.by"], each = form.elements["order.rows_per_unit"];
+    const days = columns.some((one) => one.name === proposed.time && /^date/.test(one.type));
+    if (by && days && by.value === "hour") by.value = "month"; // a day has no hours
     if (!by || /hour|weekday|month/.test(by.value)) put("by_column", proposed.time);
     put("order", proposed.time);
     put("time", proposed.time);

@@ -142,11 +142,16 @@ class TablePlan(Plan):
         return min(math.ceil(max(found)), many)
 
     def useful(
-        self, units: int | None = None, *, spread: float | None = None
+        self,
+        units: int | None = None,
+        *,
+        spread: float | None = None,
+        called: str = "units",
     ) -> Useful:
         """Whether so many units can make the request useful, or from how many on; in words, from public numbers.
 
-        `spread` is the difference between groups that is to be seen; by default a tenth of stated ranges.
+        `spread` is the difference between groups that is to be seen; by default a tenth of stated ranges. `called` is
+        what the verdict calls the units: homes, patients.
         """
 
         def serves(request: Request) -> bool:
@@ -161,6 +166,7 @@ class TablePlan(Plan):
             spread,
             self.fewest_units or 0,
             serves,
+            called,
         )
 
     def layouts(self) -> dict[str, str]:

@@ -45,6 +45,7 @@ def usefulness(
     spread: float | None,
     fewest: int = 0,
     serves: Callable[[Request], bool] | None = None,
+    called: str = "units",
 ) -> Useful:
     """The verdict on a request.
 
@@ -55,6 +56,7 @@ def usefulness(
         spread: what is to be told apart, if it is no part of a range.
         fewest: how many units learnt bounds need.
         serves: whether another request would be useful with so many units; what it says no to is not advised.
+        called: what the verdict calls the units.
     """
     judged = request.answers
     if spread is not None:
@@ -77,11 +79,11 @@ def usefulness(
     if in_group is None:
         return Useful(
             False,
-            f"cannot be useful with fewer than {MOST_UNITS:,} units: {_instead()}",
+            f"cannot be useful with fewer than {MOST_UNITS:,} {called}: {_instead()}",
         )
     needed = max(in_group * apart, fewest)
     if apart > 1 and needed > fewest:
-        where = f", {about(in_group)} in each of {apart} groups that a unit can be in one of"
+        where = f", {about(in_group)} in each of {apart} groups, since nobody is in all"
     elif apart == 1 and request.cells > 1:
         where = " in every group"
     else:
@@ -90,13 +92,13 @@ def usefulness(
     if units is None:
         return Useful(
             True,
-            f"useful from about {about(needed)} units on{where}: noise is then at most {told}",
+            f"useful from about {about(needed)} {called} on{where}: noise is then at most {told}",
             needed,
         )
     if units >= needed:
         return Useful(
             True,
-            f"useful with {units:,} units{where if apart == 1 else ''}: noise is at most {told}",
+            f"useful with {units:,} {called}{where if apart == 1 else ''}: noise is at most {told}",
             needed,
         )
     if units < fewest:
@@ -105,23 +107,23 @@ def usefulness(
     else:
         reason = f"noise would be more than {told}"
         instead = _instead(*_fewer(request, serves))
-    return Useful(
-        False,
-        f"cannot be useful with {units:,} units: {reason}; it needs about {about(needed)} units{where}. {instead}",
-        needed,
-    )
+    enough_of_them = f"it needs about {about(needed)} {called}{where}"
+    words = f"cannot be useful with {units:,} {called}: {reason}; {enough_of_them}. {instead}"
+    return Useful(False, words, needed)
 
 
 def _told_apart(judged: Sequence[TableAnswer], spread: float | None) -> str:
     """What noise is held against, of those kinds of answers that are asked for."""
     if spread is not None:
         return "half of what you want to tell apart"
+    ranged = sum(not isinstance(one, COUNTED | SHARES) for one in judged)
     kinds = {
-        "ranges": any(not isinstance(one, COUNTED | SHARES) for one in judged),
+        "the range": ranged == 1,
+        "ranges": ranged > 1,
         "counts": any(isinstance(one, COUNTED) for one in judged),
         "shares": any(isinstance(one, SHARES) for one in judged),
     }
-    *first, last = [kind for kind, asked in kinds.items() if asked] or ["ranges"]
+    *first, last = [kind for kind, asked in kinds.items() if asked] or ["the range"]
     return "a twentieth of " + " and of ".join(filter(None, (", ".join(first), last)))
 
 
@@ -171,7 +173,7 @@ def _fewer(request: Request, serves: Callable[[Request], bool] | None) -> Iterat
         yield f"one group in place of {request.cells}"
         return
     touched = of_groups(request, most).touched
-    apart = f" ({touched} of them a unit at most)" * (touched < most)
+    apart = f" (each in {touched} of them at most)" * (touched < most)
     yield f"{most} groups in place of {request.cells}{apart}"
 
 

@@ -31,6 +31,20 @@ def expected_gap(
 
 
 @dataclass(frozen=True)
+class Blemish:
+    """What is amiss with a column."""
+
+    column: str
+    says: str
+    """The sentence, with a place for the column's name."""
+    remedy: str
+    """How the sentence goes on where a program is read, which has arguments to name."""
+
+    def __str__(self) -> str:
+        return self.says.format(repr(self.column)) + self.remedy
+
+
+@dataclass(frozen=True)
 class Quality:
     """What a release says of itself.
 
@@ -49,6 +63,8 @@ class Quality:
     """What to change, in sentences; none if nothing is amiss."""
     unknown: tuple[str, ...] = ()
     """Columns of which nothing stands out of the noise: their cells are left empty, their distance is 1."""
+    findings: tuple[Blemish, ...] = ()
+    """What is amiss, column by column: what advice is made of."""
 
     @property
     def mean_gap(self) -> float:
@@ -137,27 +153,41 @@ def quality_of(
         for name, one in marginals.items()
         if one.partition is not None
     }
-    advice = [
-        f"{name!r} is left empty, since nothing of it stands out of the noise: give its range (between) or values "
-        "(values) where they are public; fewer columns, fewer rows per unit or a larger epsilon help as well."
+    findings = [
+        Blemish(
+            name,
+            "{} is left empty, since nothing of it stands out of the noise",
+            ": give its range (between) or values (values) where they are public; fewer columns, fewer rows per unit "
+            "or a larger epsilon help as well.",
+        )
         for name in unknown
     ]
-    advice += [
-        f"{share:.0%} of {name!r} are the ends of its range, to which numbers beyond it were moved: widen it (between)."
+    findings += [
+        Blemish(
+            name,
+            f"{share:.0%} of {{}} are the ends of its range, to which numbers beyond it were moved",
+            ": widen it (between).",
+        )
         for name, share in ends.items()
         if share > WORTH_TELLING
     ]
-    advice += [
-        f"{share:.0%} of {name!r} lie far from all others, and only on which side is known: trust no mean or "
-        "correlation of it; give its range (between), and leave cells empty where a number such as -999 says that none "
-        "is known."
+    findings += [
+        Blemish(
+            name,
+            f"{share:.0%} of {{}} lie far from all others, and only on which side is known: trust no mean or "
+            "correlation of it",
+            "; give its range (between), and leave cells empty where a number such as -999 says that none is known.",
+        )
         for name, share in _unplaced(marginals).items()
         if share > 0
     ]
-    advice += [
-        f"{1 - held:.0%} of the standard deviation of {name!r} rest on how far its outermost numbers reach, of which "
-        "only the count is known: trust neither it nor the largest and smallest numbers; more rows, fewer columns or "
-        "label values, or a larger epsilon help."
+    findings += [
+        Blemish(
+            name,
+            f"{1 - held:.0%} of the standard deviation of {{}} rest on how far its outermost numbers reach, of which "
+            "only the count is known: trust neither it nor the largest and smallest numbers",
+            "; more rows, fewer columns or label values, or a larger epsilon help.",
+        )
         for name, held in _held(marginals).items()
         if held < LEAST_HELD
     ]
@@ -166,18 +196,25 @@ def quality_of(
         for one in columns
         if one.others and one.name in marginals
     }
-    advice += [
-        f"{share:.0%} of {name!r} are {OTHER!r}, values that too few rows share for them to show: list its values "
-        "(values), give the range of times of day such as 08:15 (between), or leave it out (columns)."
+    findings += [
+        Blemish(
+            name,
+            f"{share:.0%} of {{}} are {OTHER!r}, values that too few rows share for them to show",
+            ": list its values (values), give the range of times of day such as 08:15 (between), or leave it out "
+            "(columns).",
+        )
         for name, share in others.items()
         if share > MOST_OTHERS
     ]
     least = min(MISSING_DEVIATIONS * deviation / max(records, 1.0), 1.0)
     every = {**gaps, **dict.fromkeys(unknown, 1.0)}
-    found = Quality(records, every, ends, least, (), tuple(unknown))
-    if found.verdict is not None:
-        advice.insert(0, found.verdict)
-    return replace(found, advice=tuple(advice))
+    advice = tuple(map(str, findings))
+    found = Quality(
+        records, every, ends, least, advice, tuple(unknown), tuple(findings)
+    )
+    if found.verdict is None:
+        return found
+    return replace(found, advice=(found.verdict, *advice))
 
 
 def _unplaced(marginals: Mapping[str, Marginal]) -> dict[str, float]:
