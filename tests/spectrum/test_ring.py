@@ -15,7 +15,7 @@ from gaussveil.spectrum.named_profile import profile_from_dict
 from gaussveil.spectrum.subsampled.bins import RingAllocation
 from gaussveil.spectrum.subsampled.ring import Ring, chained, ring_upper
 
-CELLS = 256
+CELLS = 512
 
 
 def covariance(ring: Ring) -> np.ndarray:
@@ -40,7 +40,7 @@ def integrated(inner: np.ndarray, epsilon: float) -> tuple[float, float]:
 def test_three_bins_by_integration(ring: Ring, epsilon: float) -> None:
     truth = integrated(covariance(ring), epsilon)
     for backward in (False, True):
-        found = ring_upper([ring], epsilon, 2 * CELLS, backward=backward)
+        found = ring_upper([ring], epsilon, CELLS, backward=backward)
         assert truth[backward] * (1.0 - 3e-3) <= found <= truth[backward] * 1.01
 
 

@@ -21,6 +21,7 @@ from gaussveil.spectrum.constants import ULP
 from gaussveil.spectrum.roots import Trial, private_end
 from gaussveil.spectrum.subsampled.allocation_sums import MASS_ROUNDING, cell_masses
 from gaussveil.spectrum.subsampled.discrete_ratio import shifted_deltas
+from gaussveil.spectrum.turns import whole_turn
 from gaussveil.typing import Floats
 
 LATTICE_SHARE = 1e-5  # of a mean, that places of u on a lattice may cost
@@ -28,9 +29,10 @@ WHOLE_SHARE = 1e-12  # of the whole of X, that they may cost
 LEFT_OUT = 1e-10  # of X, where some u is beyond the lattice
 MOST_PLACES = 400  # of u
 AT_ONCE = 2**21  # entries of matrices that are multiplied at once
-FINE, COARSE = 1024, 128  # places of the sum
+FINE, COARSE = 1024, 256  # places of the sum
 BESIDE = 1e-2  # share of delta that may lie beyond the window
-WINDOWS = tuple(4.0**power for power in range(1, 33))  # of R
+MOST_POWER = 64  # of 2, a window of R
+USUAL = 2.0, 4.0, 16.0  # windows of R, backwards
 FALLING = 1.0  # e-foldings of a tilt from end to end of a window, which tells what is beyond it
 TILTS = np.geomspace(1.0, 300.0, 14)  # towards small sums, from end to end
 FARTHER = 4.0  # ends of a window over where (1 - a R)_+ ends
@@ -269,7 +271,7 @@ def _ways(
     known = [ring for ring in rings if _chain(ring) is not None]
     if not backward:
         return [_widened(ring, epsilon, delta) for ring in known]
-    ways = [_Told(ring, WINDOWS[1], FALLING, True) for ring in known]
+    ways = [_Told(ring, end, FALLING, True) for ring in known for end in USUAL]
     if not steep:
         return ways
     for ring in known:
@@ -280,13 +282,15 @@ def _ways(
 
 
 def _widened(ring: Ring, epsilon: float, delta: float | None) -> _Told:
-    """The least window that holds next to all of delta."""
-    for window in WINDOWS:
-        told = _Told(ring, window, FALLING, False)
+    """The least window, of a power of 2, that holds next to all of delta."""
+
+    def enough(power: int) -> bool:
+        told = _Told(ring, 2.0**power, FALLING, False)
         goal = told.upper(epsilon, COARSE) if delta is None else delta
-        if told.beyond(COARSE) <= BESIDE * goal:
-            break
-    return told
+        return told.beyond(COARSE) <= BESIDE * goal
+
+    _, power = whole_turn(enough, 0, MOST_POWER, first=(2, 4, 8))
+    return _Told(ring, 2.0**power, FALLING, False)
 
 
 @lru_cache(maxsize=64)
