@@ -46,7 +46,7 @@ CONSTANT double TRAPEZOID_RULES[] = {47.0, 7.0, 94.0, 7.0, 87.0, 13.0, 160.0, 26
 
 #define SPLIT (134217729.0)
 
-#define ROUNDING (8.881784197001252e-16)
+#define EXPONENT_ROUNDING (8.881784197001252e-16)
 
 GV double cumulant_term(double order, double gap, double log_ratio, double multiplicity, double energy) {
     double spread = (1.0 + (order * gap));
@@ -239,7 +239,7 @@ GV Blocks node_block(Lanes bend, Lanes rise, Lanes swing, Lanes real, Lanes imag
 
 GV double exponent_rounding(double threshold, double centre, double drift, double mean_sum) {
     double mean_part = ((0.5 * fabs((centre * (1.0 + centre)))) * mean_sum);
-    return (ROUNDING * ((fabs(centre) * ((0.5 * drift) + fabs(threshold))) + mean_part));
+    return (EXPONENT_ROUNDING * ((fabs(centre) * ((0.5 * drift) + fabs(threshold))) + mean_part));
 }
 
 GV Numbers verdict(double direction, double fine, double coarse, double lever, double coarse_lever, double moment, double coarse_moment, double tail, double rounding, double peak, double centre, double width, double step) {

@@ -246,6 +246,7 @@ ENTRY(means, StepSums) {
 #define REACH 9.5
 #define KNOWN 4.5
 #define TILTED 3.0
+#define LARGEST_APART 40.0 /* an exponent beyond which e^exponent - 1 is e^exponent */
 #define CELLS 256
 #define WIDE_LOOK 64 /* a wider interval that a look has halved is looked at again */
 #define LOOKS 60
@@ -289,6 +290,11 @@ static void step_range(const StepSums *step, double order, double *low, double *
     }
 }
 
+/* e^weight (e^exponent - 1), also where e^exponent alone would leave the doubles: an output may be as rare as its moment is large. */
+static double weighted_excess(double weight, double exponent) {
+    return exponent > LARGEST_APART ? exp(weight + exponent) : exp(weight) * expm1(exponent);
+}
+
 /* found: K, K', K'' at a real order: `Step.real_moments`. */
 ENTRY(tilted, StepSums) {
     const StepSums *step = job;
@@ -306,7 +312,8 @@ ENTRY(tilted, StepSums) {
         step_logs(step, z, first, &second);
         room[size + j] = *first - second, room[2 * size + j] = order * (*first - second) + *first + weight;
         top = fmax(top, room[2 * size + j]);
-        excess += exp(weight) * (expm1(order * (*first - second) + *first) - (1 + order) * expm1(*first) + order * expm1(second));
+        excess += weighted_excess(weight, order * (*first - second) + *first) - (1 + order) * weighted_excess(weight, *first) +
+                  order * weighted_excess(weight, second);
     }
     double total = 0, mean = 0, variance = 0;
     for (long long j = 0; j < size; j++) total += room[2 * size + j] = exp(room[2 * size + j] - top);

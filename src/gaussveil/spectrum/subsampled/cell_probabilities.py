@@ -12,6 +12,7 @@ from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.work import check_work
 from gaussveil.typing import Floats
 
+MOST_MERGED = 12  # cells below the largest loss that are joined to one whose mean is above its node
 CELL_ERROR = 2e-13  # relative error of a cell's probability, and of how much a density exceeds the other one there
 
 
@@ -137,3 +138,25 @@ def lowest_loss(step: Step) -> float:
     if step.replace or step.backward or step.sampling_rate == 1.0:
         return -math.inf
     return step.floor
+
+
+def nodes_with_mass(step: Step, nodes: Floats, interval: float, end: float) -> int:
+    """How many nodes have mass: the last one's cell, up to the end, has its mean above it, as no next one can pay."""
+    for last in range(nodes.size - 1, max(nodes.size - MOST_MERGED, 0), -1):
+        edges = np.array([nodes[last] - 0.5 * interval, end])
+        lift, error = cell_probabilities(step, edges).lift(nodes[last : last + 1])
+        if lift[0] > error[0]:
+            return last + 1
+    return nodes.size
+
+
+def shares_kept(under_y: Floats, down: Floats) -> Floats:
+    """The share of each node's mass that stays where its mean is below the node: the next one pays with what stays."""
+    kept = np.ones_like(down)
+    for _ in range(40):
+        payable = 0.45 * np.append((kept * under_y)[1:], 0.0)
+        share = np.where(down > payable, payable / np.maximum(down, 1e-300), 1.0)
+        if np.array_equal(share, kept):
+            return kept
+        kept = np.minimum(kept, share)
+    return np.where(down > 0.0, 0.0, 1.0)

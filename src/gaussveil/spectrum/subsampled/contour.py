@@ -24,6 +24,7 @@ from gaussveil.typing import Floats
 
 ACCURATE = 1e-11  # error of log delta, over 1 + epsilon times its slope, at which nothing else is tried
 SLACK = 1e-6  # of logs of bounds, whose exponents are sums of numbers below 10^9
+NARROW = 1e-9  # share of an order to which its place is looked for
 LEFT_OUT = 31.0  # -log of the share of delta that windows may leave out
 
 
@@ -98,7 +99,7 @@ def saddle(parts: Parts, epsilon: float) -> Saddle:
             low = centre
         else:
             high = centre
-        narrow = high - low < 1e-9 * centre
+        narrow = high - low < NARROW * centre
         if finite and (abs(force) < 1e-2 * math.sqrt(stiffness) or narrow):
             break
         newton = centre - force / stiffness
@@ -131,6 +132,20 @@ def _between(low: float, high: float, centre: float) -> float:
     if low == 0.0:
         return 0.1 * high
     return 0.5 * (low + high)
+
+
+def chernoff(parts: Parts, epsilon: float) -> float:
+    """An upper bound of log delta from the moment at one real order, and what windows leave out."""
+    # moments of windows jump where what lies beyond their ends begins to count: the order below that
+    order = abs(saddle(parts, epsilon).centre) * (1.0 - 2.0 * NARROW)
+    value = parts.real_moments(order)[0] - order * epsilon
+    value += order * math.log(order) - (1.0 + order) * math.log1p(order)
+    if not math.isfinite(value):
+        return math.inf
+    value += SLACK * (1.0 + abs(value))
+    if not parts.left_out:
+        return value
+    return float(np.logaddexp(value, math.log(parts.left_out) + SLACK))
 
 
 class Beside(NamedTuple):

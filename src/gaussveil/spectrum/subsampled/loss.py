@@ -35,18 +35,18 @@ from gaussveil.spectrum.subsampled.companions import (
     Companions,
     Gaussians,
 )
-from gaussveil.spectrum.subsampled.contour import Parts, saddle
+from gaussveil.spectrum.subsampled.contour import LEFT_OUT, Parts, chernoff
 from gaussveil.spectrum.subsampled.double_bands import USEFUL_ERROR, AnyNodes
 from gaussveil.spectrum.subsampled.epsilon_search import EpsilonSearch
 from gaussveil.spectrum.subsampled.members import Members, draws_alone
-from gaussveil.spectrum.subsampled.nodes import accurate, nodes_for, settled
+from gaussveil.spectrum.subsampled.nodes import accurate, nodes_for
 from gaussveil.spectrum.subsampled.rigorous_ends import DEEPEST, RigorousEnds
 from gaussveil.spectrum.subsampled.single_beside import SingleBeside
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.subsampled.stored_step import last_grid, stored
 from gaussveil.spectrum.subsampled.surely_drawn import surely_drawn
 from gaussveil.spectrum.subsampled.sweep import MANY, KeptNodes, epsilons, swept
-from gaussveil.spectrum.subsampled.touching import Side, by_slopes
+from gaussveil.spectrum.subsampled.touching import NEGLIGIBLE, Side, by_slopes
 from gaussveil.spectrum.subsampled.variation import variation
 from gaussveil.typing import Floats
 
@@ -172,18 +172,16 @@ class SubsampledLoss(PrivacyCurve):
         return np.reshape(upper, levels.shape)[()]
 
     @np.errstate(all="ignore")
-    def chernoff(self, epsilon: float) -> float:
-        """An upper bound of log delta from the moment at one real order, which costs next to nothing."""
+    def chernoff(self, epsilon: float, level: float = -math.inf) -> float:
+        """An upper bound of log delta from the moment at one real order, which costs next to nothing.
+
+        Outputs that are too rare for a delta of e^level have moments that are not: without them it is far nearer.
+        """
         if epsilon >= self.largest_loss:
             return -math.inf
         if not self.steps and not self.laws:
             return math.inf
-        order = abs(saddle(self._parts, epsilon).centre)
-        value = self._parts.real_moments(order)[0] - order * epsilon
-        value += order * math.log(order) - (1.0 + order) * math.log1p(order)
-        if math.isfinite(value):
-            return value + 1e-6 * (1.0 + abs(value))
-        return math.inf
+        return chernoff(self._parts.windowed(level + LEFT_OUT), epsilon)
 
     def log_dp_delta(self, epsilon: float) -> float:
         """log of the worse direction's delta; the other one is computed only where its bound leaves it open."""
@@ -300,7 +298,7 @@ class SubsampledLoss(PrivacyCurve):
                 return *answer, nodes
             if many and self._unsettled and (ends := self._ends.of_many(epsilon)):
                 return float(ends.log_upper), math.nan, 0.0, None
-            value, slope, error, nodes = settled(self._parts, epsilon)
+            value, slope, error, nodes = self._ends.settled(epsilon)
         self._unsettled = not error < USEFUL_ERROR
         if error < USEFUL_ERROR:
             return value, slope, error, nodes
@@ -314,7 +312,8 @@ class SubsampledLoss(PrivacyCurve):
     def _side(self) -> Side:
         evaluate = partial(self._evaluate, many=True)
         sweep = partial(swept, evaluate, kept=self._kept)
-        return Side(evaluate, sweep, self.chernoff, self.largest_loss)
+        bound = partial(self.chernoff, level=NEGLIGIBLE - 2.0)
+        return Side(evaluate, sweep, bound, self.largest_loss)
 
     def _enclose_at(self, epsilon: float, goal: float | None = None) -> Enclosure:
         """Rigorous ends; a log delta that is searched for says how deep they must look."""

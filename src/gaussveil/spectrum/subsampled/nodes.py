@@ -27,6 +27,8 @@ FIRST_WINDOW = 25.0  # e-foldings below Chernoff's bound that the first windows 
 WORTHLESS = 40.0  # log of a bound of delta that is of no use: windows' ends, or rare outputs, count
 SURE = -60.0  # log of 1 - delta, as a bound in doubles has it, at which delta is 1 but for what balls would not see
 
+Settled = tuple[float, float, float, AnyNodes]
+
 
 def one_line(windowed: Parts, epsilon: float) -> Nodes | None:
     """Nodes of a single line that settle delta at epsilon; None where it takes bands."""
@@ -62,7 +64,7 @@ def bands_near(parts: Parts, goal: float, epsilon: float) -> BandsInDoubles:
     return bands_in_doubles(parts, *saddlepoint_of_bands(parts, goal, epsilon))
 
 
-def settled(parts: Parts, epsilon: float) -> tuple[float, float, float, AnyNodes]:
+def settled(parts: Parts, epsilon: float) -> Settled:
     """The contour integral, with windows first chosen from Chernoff's bound, then from what that gave.
 
     log delta, its slope, its error bound, and the nodes they came from.
@@ -84,6 +86,12 @@ def settled(parts: Parts, epsilon: float) -> tuple[float, float, float, AnyNodes
     if error_again < error:
         return again, slope_again, error_again, other
     if math.isinf(error):
+        alone = one_by_one(parts, epsilon) - FIRST_WINDOW
+        if alone < guess - FIRST_WINDOW:
+            rare = nodes_for(parts, epsilon, alone)
+            value, slope_there, error_there = rare.log_delta(epsilon)
+            if error_there < error:
+                return value, slope_there, error_there, rare
         last = line_nodes(parts.windowed(guess), epsilon, LAST_PRODUCTS)
         if last is not None:
             return *last.log_delta(epsilon), last
@@ -94,6 +102,11 @@ def log_delta_guess(parts: Parts, epsilon: float, at: Saddle) -> float:
     """log delta by Chernoff's bound, some e-foldings too large; where it gives none, that of one step for each use."""
     if math.isfinite(at.peak) and at.peak < WORTHLESS:
         return min(at.peak + math.log1p(abs(at.centre)), 0.0)
+    return one_by_one(parts, epsilon)
+
+
+def one_by_one(parts: Parts, epsilon: float) -> float:
+    """log delta where at most one step counts: that of one step for each use."""
     alone = [
         single_log_delta(step, epsilon) + math.log(count)
         for step, count in parts.steps

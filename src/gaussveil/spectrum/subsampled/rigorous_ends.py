@@ -31,8 +31,10 @@ from gaussveil.spectrum.enclosures.interval import (
 )
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.subsampled.companions import NO_SHIFT, BallCompanions, Shift
-from gaussveil.spectrum.subsampled.contour import Parts
+from gaussveil.spectrum.subsampled.contour import Parts, chernoff
 from gaussveil.spectrum.subsampled.nodes import (
+    DEEP,
+    Settled,
     first_saddle,
     log_delta_guess,
     settled,
@@ -50,6 +52,7 @@ SURELY_ONE = Enclosure(1.0 - 2.0**-52, 1.0, -(2.0**-51), 0.0, proven=False)
 BELOW_DOUBLES = -746.0  # a log delta of which no double tells
 DEEPEST = -717.0  # one at which windows leave out so little: 33 e-foldings less
 FEWER_GRID_NODES = 2**17  # of a grid that is asked for many times
+FEWEST_GRID_NODES = 2**13  # of its first try
 # relative width at which that is all that is asked: for an epsilon, and for one of many deltas
 ENOUGH = 1e-8
 ENOUGH_OF_MANY = 1e-4
@@ -75,13 +78,23 @@ class RigorousEnds:
         self.parts = parts
         self.companions = companions
         self.pessimistic = pessimistic
+        self._last: tuple[float, Settled] | None = None
+
+    def settled(self, epsilon: float) -> Settled:
+        """The contour integral in doubles, kept for whoever asks there next: beside laws it takes long."""
+        if self._last is None or self._last[0] != epsilon:
+            self._last = epsilon, settled(self.parts, epsilon)
+        return self._last[1]
 
     def of_many(self, epsilon: float) -> Enclosure | None:
         """Ends at one of many epsilons, on a grid of few nodes; None where that is wide, or there is none."""
-        ends = self._on_nodes(epsilon, self.guess(epsilon), FEWER_GRID_NODES)
+        guess = self.guess(epsilon)
         laws = self.parts.companions.laws
-        if ends.relative_width < (ENOUGH_BESIDE_LAWS if laws else ENOUGH_OF_MANY):
-            return ends
+        enough = ENOUGH_BESIDE_LAWS if laws else ENOUGH_OF_MANY
+        for nodes in (FEWEST_GRID_NODES, FEWER_GRID_NODES):
+            ends = self._on_nodes(epsilon, guess, nodes)
+            if ends.relative_width < enough:
+                return ends
         return None
 
     def at(self, epsilon: float, log_delta: float | None = None) -> Enclosure:
@@ -91,7 +104,9 @@ class RigorousEnds:
             log_delta = self.about(epsilon)
         if log_delta == 0.0:
             return SURELY_ONE
-        if log_delta < BELOW_DOUBLES:
+        if log_delta < DEEP and self._is_below_doubles(epsilon):
+            log_delta = min(log_delta, BELOW_DOUBLES)
+        if log_delta <= BELOW_DOUBLES:
             bound = self._bound(epsilon, log_delta)
             if bound.log_upper < 0.0:
                 return intersection(bound, at_least(self.parts.steps, epsilon))
@@ -117,6 +132,11 @@ class RigorousEnds:
         if not ends.relative_width < LOOSE and undecided:
             ends = intersection(ends, self._pessimistic_end(epsilon))
         return ends
+
+    @np.errstate(all="ignore")
+    def _is_below_doubles(self, epsilon: float) -> bool:
+        """Whether a bound says so that leaves out what is rarer still: moments of all outputs may hide it."""
+        return chernoff(self.parts.windowed(BELOW_DOUBLES), epsilon) < BELOW_DOUBLES
 
     def _bound(self, epsilon: float, log_delta: float) -> Enclosure:
         """From 0 up to Chernoff's bound in balls: no more can be told of a delta smaller than doubles are."""
@@ -182,7 +202,7 @@ class RigorousEnds:
     @np.errstate(all="ignore")
     def _in_doubles(self, epsilon: float) -> Enclosure:
         """By the bound of the error in doubles: where balls would take minutes, as beside many atoms."""
-        value, _, error, _ = settled(self.parts, epsilon)
+        value, _, error, _ = self.settled(epsilon)
         if not math.isfinite(error):
             return UNKNOWN
         low = value - error
@@ -198,7 +218,7 @@ class RigorousEnds:
     @np.errstate(all="ignore")
     def about(self, epsilon: float) -> float:
         """log delta, roughly: what windows, grids and precisions are chosen by."""
-        log_delta, _, error, _ = settled(self.parts, epsilon)
+        log_delta, _, error, _ = self.settled(epsilon)
         if math.isfinite(error):
             return log_delta
         return self.guess(epsilon)

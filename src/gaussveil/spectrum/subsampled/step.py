@@ -34,6 +34,7 @@ LOOK_CELLS = 256  # of the coarse look at a sum
 WIDE = 64.0
 MOST_LOOKS = 60
 KNOWN_WITHIN = 4.5  # standard deviations by which a density is shifted if its log moment is above what follows
+LARGEST_APART = 40.0  # an exponent beyond which e^exponent - 1 is e^exponent
 LARGEST_SUBTRACTED = 3.0  # log moments beyond this are summed without subtracting what their integrals are known to be
 Complexes = Any  # NDArray[np.complex128]
 
@@ -234,12 +235,10 @@ class Step(StandsFor):
         if top > LARGEST_SUBTRACTED:
             log_moment = top + math.log(total)
         else:
-            excess = (
-                np.expm1(exponent)
-                - (1.0 + order) * np.expm1(first)
-                + order * np.expm1(second)
-            )
-            log_moment = math.log1p(float(np.exp(log_weight) @ excess))
+            excess = _weighted_excess(log_weight, exponent)
+            excess -= (1.0 + order) * _weighted_excess(log_weight, first)
+            excess += order * _weighted_excess(log_weight, second)
+            log_moment = math.log1p(float(excess.sum()))
         mean = float(tilted @ loss) / total
         return log_moment, mean, float(tilted @ (loss - mean) ** 2) / total
 
@@ -299,6 +298,16 @@ def _inside(x: Floats, size: Floats) -> tuple[float, float]:
     """The interval that holds every x at which the size, a logarithm, is not negligible."""
     inside = np.flatnonzero(size >= size.max() - 0.5 * SUM_REACH * SUM_REACH)
     return float(x[max(inside[0] - 1, 0)]), float(x[min(inside[-1] + 1, x.size - 1)])
+
+
+def _weighted_excess(log_weight: Floats, exponent: Floats) -> Floats:
+    """e^weight (e^exponent - 1), also where e^exponent leaves the doubles: of rare outputs of large moments."""
+    near = np.minimum(exponent, LARGEST_APART)
+    return np.where(
+        exponent > LARGEST_APART,
+        np.exp(log_weight + exponent),
+        np.exp(log_weight) * np.expm1(near),
+    )
 
 
 def _logistic(x: float) -> float:

@@ -28,6 +28,7 @@ MOST_LOOKS = 40
 NEGLIGIBLE = math.log(1e-12)  # of a delta, which a height is told without
 FEW = 3  # errors that are looked for one by one
 LARGEST_REACH = 700.0  # e^epsilon has no digits beyond it
+LONGEST_REACH = 5  # powers of 4 by which a reach may be shorter than a bound says
 REACHED = 2.0  # log of what is less than negligible at the end of a table
 ROUNDS = 8  # of looks at all errors whose slopes are not yet equal
 
@@ -54,7 +55,15 @@ class Side(NamedTuple):
         return upper, (min(above + error, 0.0) - upper) / width, BY_DIFFERENCE
 
     def reach(self) -> float:
-        """An epsilon at which delta is negligible, as its bound says."""
+        """An epsilon at which delta is negligible: where its bound says so, or before, as rare losses loosen it."""
+        bounded = self._bounded_reach()
+        for fourths in range(LONGEST_REACH, 0, -1):
+            place = bounded * 4.0**-fourths
+            if self.log_delta(place)[0] < NEGLIGIBLE:
+                return place
+        return bounded
+
+    def _bounded_reach(self) -> float:
         return private_end(
             lambda epsilon: Trial(self.bound(epsilon) - NEGLIGIBLE),
             1.0,
@@ -68,8 +77,9 @@ class Side(NamedTuple):
 class Touching:
     """A search in one direction at one error."""
 
-    def __init__(self, side: Side, error: float, *, ahead: bool) -> None:
+    def __init__(self, side: Side, reach: float, error: float, *, ahead: bool) -> None:
         self.side = side
+        self.reach = reach
         self.error = error
         self.ahead = ahead
         self.highest = 0.0
@@ -80,7 +90,7 @@ class Touching:
             self.look,
             0.0,
             0.0,
-            self.side.largest,
+            self.reach,
             tolerance=TOUCHED,
             rtol=TOUCHED,
             evaluations=MOST_LOOKS,
@@ -124,9 +134,10 @@ def by_slopes(
 def touched(sides: tuple[Side, Side], errors: Floats) -> Floats:
     """The trade-off at each error, or a little less."""
     heights = np.empty(errors.size)
+    reaches = [side.reach() for side in sides]
     for place, error in enumerate(np.ravel(errors).tolist()):
-        first = Touching(sides[0], error, ahead=True)
-        second = Touching(sides[1], error, ahead=False)
+        first = Touching(sides[0], reaches[0], error, ahead=True)
+        second = Touching(sides[1], reaches[1], error, ahead=False)
         if not first.search():
             second.search()
         heights[place] = min(max(first.highest, second.highest), 1.0 - error)
@@ -143,7 +154,19 @@ class _Slopes(NamedTuple):
     @classmethod
     def at(cls, side: Side, levels: Floats, ahead: bool) -> _Slopes:
         """Looked up in one sweep; slopes that are not known are no numbers."""
+        return cls.of(levels, side.sweep(levels), ahead)
+
+    @classmethod
+    def table(cls, side: Side, levels: Floats, ahead: bool) -> _Slopes:
+        """The same at ascending epsilons; slopes that are not known are differences, which say where to look."""
         at_levels = side.sweep(levels)
+        apart = np.gradient(at_levels.value, levels)
+        slope = np.where(np.isnan(at_levels.slope), apart, at_levels.slope)
+        return cls.of(levels, at_levels._replace(slope=slope), ahead)
+
+    @classmethod
+    def of(cls, levels: Floats, at_levels: Swept, ahead: bool) -> _Slopes:
+        """From log delta, its slope and its error at each epsilon."""
         if ahead:
             logs = at_levels.value + np.log(-at_levels.slope) - levels
         else:
@@ -167,7 +190,7 @@ def touched_by_many(sides: tuple[Side, Side], errors: Floats) -> Floats | None:
     flat = np.ravel(errors)
     best = np.zeros(flat.size)
     for side, ahead in zip(sides, (True, False)):
-        table = _Slopes.at(side, side.reach() * GRID, ahead)
+        table = _Slopes.table(side, side.reach() * GRID, ahead)
         if np.isnan(table.logs).any():
             return None
         best = np.maximum(best, table.heights(flat[:, None], ahead).max(axis=1))

@@ -38,6 +38,8 @@ from gaussveil.spectrum.subsampled.cell_probabilities import (
     cell_probabilities,
     common_loss,
     lowest_loss,
+    nodes_with_mass,
+    shares_kept,
 )
 from gaussveil.spectrum.subsampled.companions import NO_SHIFT, Shift
 from gaussveil.spectrum.subsampled.step import Step
@@ -102,7 +104,10 @@ def lowered(
     too little, the first stays on its node, and the other goes down to the one before.
     """
     nodes: Floats = interval * np.arange(float(first), float(last + 1)) + offset
-    edges = np.append(nodes - 0.5 * interval, nodes[-1] + 1.5 * interval)
+    end = nodes[-1] + 1.5 * interval
+    size = nodes.size
+    nodes = nodes[: nodes_with_mass(step, nodes, interval, end)]
+    edges = np.append(nodes - 0.5 * interval, end)
     if lowest_loss(step) > nodes[0]:
         edges[0] = -math.inf
     probabilities = cell_probabilities(step, edges)
@@ -111,7 +116,7 @@ def lowered(
     lift -= error
     gap = math.expm1(interval) * np.exp(nodes)  # of W, from a node to the next
     down = np.maximum(-lift, 0.0) / gap
-    kept = _kept(under_y, down)
+    kept = shares_kept(under_y, down)
     stays = kept * under_y
     down = kept * down
     up = np.minimum(np.maximum(lift[1:], 0.0) / gap[:-1], 0.45 * stays[:-1])
@@ -119,21 +124,10 @@ def lowered(
     mass[1:] += up - down[:-1]
     mass[:-1] += (under_y - stays)[1:] - up
     mass = np.maximum(mass, 0.0) * np.exp(nodes) * (1.0 - 2.0**-49)
+    mass = np.append(mass, np.zeros(size - mass.size))
     return GridMasses(
         LossMasses(interval, first, mass, 0.0), *_tails(step, float(edges[-1]))
     )
-
-
-def _kept(under_y: Floats, down: Floats) -> Floats:
-    """The share of each node's mass that stays where its mean is below the node: the next one pays with what stays."""
-    kept = np.ones_like(down)
-    for _ in range(40):
-        payable = 0.45 * np.append((kept * under_y)[1:], 0.0)
-        share = np.where(down > payable, payable / np.maximum(down, 1e-300), 1.0)
-        if np.array_equal(share, kept):
-            return kept
-        kept = np.minimum(kept, share)
-    return np.where(down > 0.0, 0.0, 1.0)
 
 
 class GridPlan(NamedTuple):
@@ -207,7 +201,10 @@ class GridPlan(NamedTuple):
             (moments(sketch, float(c))[0] + level) / (float(c) - order) for c in higher
         )
         top = max(top, epsilon + cell)
+        least = math.fsum(n * low for (low, _), (_, n) in zip(spans, steps))
+        least += math.fsum(n * end[0] for end, (_, n) in zip(ends, laws))
         bottom = epsilon - (GRID_DIGITS + 10.0 - log_delta) / order
+        bottom = max(bottom, least - 2.0 * uses * cell)  # no sum is lower
         interval = math.sqrt(8.0 * ACCURACY / uses) / order
         interval = max(min(interval, cell), max(top - bottom, widest) / most)
         if laws:
@@ -371,7 +368,8 @@ def within_window(
     higher = _tail_order(parts, order, end)
     log_tail = moments(parts, higher)[0] - (higher - order) * end
     delta += side * math.exp(min(log_tail - order * min(epsilon, end) + 1e-6, 0.0))
-    if side < 0.0:  # those below it are counted inside
+    lowest_sum = sum(part.first * count for part, count in parts)
+    if side < 0.0 and lowest_sum < first:  # those below it are counted inside
         delta -= 1.001 * math.exp(-order * interval * size)
     return max(delta, 0.0)
 
