@@ -18,7 +18,6 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 COVERAGE = 0.95
 MODEL_CORRELATION = 0.045  # by which normal scores may miss a correlation of values that they do not tell
 INSIDE = 0.125  # of the interval that holds a quantile, by which it may be off whatever the noise
-MEAN_ROOM = 0.5  # of the way that all numbers in the outermost cells may have to go, that a mean may
 BEYOND_LEVEL = (
     1.5  # of the share beyond a learnt range, up to which quantiles may lie there
 )
@@ -101,8 +100,8 @@ def tail_rooms(
 ) -> dict[StatedNumber, Room]:
     """How far statements rest on where numbers lie in a column's outermost cells, of which only the count is released.
 
-    They may lie as near as the inner end, or as much farther than the tail that is drawn; a mean, to which both tails
-    and all of their numbers add, half of that way. Correlations of neighbours of a series rest on values, too.
+    They may lie as near as the inner end, or as much farther than the tail that is drawn. Correlations of neighbours of
+    a series rest on values, too.
     """
     made: dict[StatedNumber, Room] = {}
     numbers: dict[str, Floats] = {}
@@ -118,7 +117,7 @@ def tail_rooms(
         if not known.any():
             continue
         moved = numbers[column.name][known] - inner[column.name][known]
-        mean = MEAN_ROOM * float(np.abs(moved).mean())
+        mean = float(np.abs(moved).mean())
         made[StatedNumber(column.name, "mean")] = mean, mean
         for level, one in zip(LEVELS, np.quantile(numbers[column.name][known], LEVELS)):
             far = abs(float(one - np.clip(one, *tails[column.name])))
