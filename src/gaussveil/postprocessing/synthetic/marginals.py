@@ -21,8 +21,7 @@ MISSING_DEVIATIONS = 4.0
 STEEPEST = 2.0  # logarithm by which the steps of a tail may grow per normal score
 FLATTEST = 2.5  # the same, by which they may shrink; those of an even law do by its score, about 2
 TAIL_REACH = 4.0  # how far beyond its last edge a tail goes, in that edge's distance from the median
-TAIL_POINTS = 64  # at which a tail is looked at
-SPREAD_POINTS = 512  # at which a law is
+PLACES = ndtri((np.arange(512) + 0.5) / 512)  # scores at which a law is
 HERMITE = 12  # degrees of polynomials by which signals are described
 VALUE_PART = 0.5  # of what correlations are read off: a value, the rest a normal score
 FARTHEST = 3.5  # standard deviations to which values are moved
@@ -141,8 +140,7 @@ class Marginal:
 
     def width_at(self, number: float) -> float:
         """Of the interval that a number lies in, 0 of a single value."""
-        place = int(np.searchsorted(self.high, number, side="left"))
-        place = min(place, len(self.high) - 1)
+        place = min(int(np.searchsorted(self.high, number)), len(self.high) - 1)
         return float(self.high[place] - self.low[place])
 
     @property
@@ -160,9 +158,8 @@ class Marginal:
     @property
     def held_spread(self) -> float:
         """Part of the standard deviation that is left where the outermost cells' numbers lie at their inner ends."""
-        places = ndtri((np.arange(SPREAD_POINTS) + 0.5) / SPREAD_POINTS)
         groups = range(len(self.shares))
-        drawn = np.concatenate([self.numbers(places, k) for k in groups])
+        drawn = np.concatenate([self.numbers(PLACES, k) for k in groups])
         spread = float(drawn.std())
         return float(np.clip(drawn, *self.tails).std()) / spread if spread > 0 else 1.0
 
@@ -263,8 +260,7 @@ class Marginal:
         sign = 1 if upper else -1
         edge = self.limits[group, -2 if upper else 1]
         share = float(ndtr(-sign * edge))
-        places = (np.arange(TAIL_POINTS) + 0.5) / TAIL_POINTS
-        numbers = self.numbers(-sign * ndtri(share * places), group)
+        numbers = self.numbers(-sign * ndtri(share * ndtr(PLACES)), group)
         return share * float(np.mean(sign * (numbers - number) > 0))
 
     @property
@@ -286,12 +282,11 @@ class Marginal:
         """How little values follow normal scores: the root of the part of their variance that scores do not tell."""
         if self.order is not None:
             return 0.0
-        places = ndtri((np.arange(SPREAD_POINTS) + 0.5) / SPREAD_POINTS)
         told = []
         for k in range(len(self.shares)):
-            values = self.numbers(places, k)
-            spread = max(float(values.std() * places.std()), 1e-300)
-            told.append(float(np.mean((values - values.mean()) * places)) / spread)
+            values = self.numbers(PLACES, k)
+            spread = max(float(values.std() * PLACES.std()), 1e-300)
+            told.append(float(np.mean((values - values.mean()) * PLACES)) / spread)
         return math.sqrt(max(1 - float(np.mean(told)) ** 2, 0.0))
 
     @property
@@ -309,8 +304,7 @@ class Marginal:
 
     def _tails(self, start: int, end: int) -> Floats:
         """Limits of the cells of a run of intervals in all classes together."""
-        shares = self.together
-        below = np.concatenate([[0.0], np.cumsum(shares)]) / shares.sum()
+        below = np.concatenate([[0.0], np.cumsum(self.together)]) / self.together.sum()
         below[-1] = 1.0
         return np.asarray(ndtri(np.clip(below, 0.0, 1.0)))[start : end + 1]
 
