@@ -96,3 +96,24 @@ def test_gaussian_noise_without_delta_is_told_what_it_needs(run: Run) -> None:
     assert code == 2
     assert "--delta 0 needs --l1-sensitivity" in told
     assert run("calibrate", "--epsilon", "1", "--delta", "0", "--l1-sensitivity", "2")[0] == 0
+
+
+def test_bands_of_quantiles_promise_no_more_than_they_hold(run: Run, table: Path) -> None:
+    out, page = table.with_name("o.csv"), table.with_name("o.html")
+    words = ("--quantile", "kw:0.5", "--between", "0,3")
+    less = "hold less often than with 95 % where many rows share a value"
+    assert less in run(*asked(table, *words))[1]
+    assert less not in run(*asked(table, "--mean", "kw", "--between", "0,3"))[1]
+    for more in ((), ("--count",)):
+        told = run(*asked(table, *words, *more, "--out", str(out), "--report", str(page), "--force"))[1]
+        assert less in told
+        shown = page.read_text(encoding="utf-8")
+        assert "less where many rows share a value" in " ".join(shown.split())
+
+
+def test_a_release_speaks_of_as_many_units_as_its_plan(run: Run, table: Path) -> None:
+    words = asked(table, "--mean", "kw", "--bounds", "auto", "--units", "2000")
+    for more in ((), ("--out", str(table.with_name("o.csv")))):
+        code, told, _ = run(*words, *more)
+        assert code == 0
+        assert "of 2,000 units in all, up to" in told

@@ -188,7 +188,7 @@ def query(
     if out is None or asked.dry_run:
         tell_plan(plan, asked.json, units)
     else:
-        _release(table, asked, out, report)
+        _release(table, asked, out, report, units)
 
 
 def _check_shown(noise: TableNoise, units: int | None) -> None:
@@ -248,7 +248,13 @@ def _page(release: Release[Any]) -> str:
     return render(table_report(release.value, release.certificate))
 
 
-def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) -> None:
+def _release(
+    table: TableRelease,
+    asked: Asked,
+    out: Path,
+    report: Path | None,
+    units: int | None,
+) -> None:
     plan = table.plan()
     noise = plan.noise
     room = ROOM_PER_GROUP * min(noise.request.cells, 2**16)
@@ -277,7 +283,7 @@ def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) 
         f"; the page is {report}" if report else ""
     )
     lines = release_lines(out, release.certificate, f"{counted}{''.join(shown)}")
-    tell(facts, [*lines, *advice(plan)], json=asked.json)
+    tell(facts, [*lines, *advice(plan, units)], json=asked.json)
 
 
 def _tell_clocks(source: Source, by: Mapping[str, Any]) -> None:

@@ -10,6 +10,10 @@ from typing import Any
 from gaussveil.cli.output import print_table, tell
 
 MISSING = "marks for missing cells, such as -999, are read as numbers unless you say them: --missing -999"
+QUANTILES = (
+    "bands of quantiles hold less often than with 95 % where many rows share a value, as whole years of age do: "
+    "widen them to the next whole numbers there"
+)
 MOST_NAMED = 2
 _OPTIONS = ("rows_per_group", "groups_per_unit", "rows_per_unit", "between", "whole")
 _MODELS = "PrivateLinearRegression or PrivateGaussianMixture"
@@ -38,6 +42,8 @@ def _given(option: str) -> Callable[[re.Match[str]], str]:
 
 def advice(plan: Any, units: int | None = None) -> list[str]:
     """How many units learnt bounds need, which keys look mistyped, marks of missing cells: whatever the table holds."""
+    from gaussveil.mechanisms import Quantile
+
     lines = [f"mistyped? {doubt}" for doubt in plan.doubts]
     if plan.fewest_units:
         words = "bounds are learnt: trust them where there are at least {} units, else state them (--between)"
@@ -49,6 +55,8 @@ def advice(plan: Any, units: int | None = None) -> list[str]:
         ]
     if plan.request.numbers and not os.environ.get("GAUSSVEIL_MISSING"):
         lines.append(MISSING)
+    if any(isinstance(answer, Quantile) for answer in plan.request.answers):
+        lines.append(QUANTILES)
     return lines
 
 

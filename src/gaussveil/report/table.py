@@ -22,6 +22,10 @@ BAND = "Each band holds the true answer of its group with probability 95 %: "
 COUNTED = f"{BAND}noise alone, for rows are counted as the certificate says."
 STATED = f"{BAND}noise alone. Values beyond the range count as its end."
 LEARNT = f"{BAND}noise, and what clipping to learnt bounds took from means and sums."
+QUANTILES = (
+    "Each band tells where noise, and rows that lie about evenly, put the quantile: with probability 95 %, and "
+    "less where many rows share a value, as whole years of age do. Values beyond the range count as its end."
+)
 TOTALS = 'The row "all" is the sum over the groups: a unit of several groups is in it as often.'
 
 
@@ -72,6 +76,8 @@ def _band(name: str, certificate: Certificate) -> str:
     if kind in ("count", "histogram", "cdf", "share"):
         return COUNTED
     learnt = any(part.startswith("profile") for part in certificate.parameters)
+    if kind == "quantile":
+        return QUANTILES
     if kind in ("mean", "sum") and learnt:
         return LEARNT
     return STATED
@@ -83,7 +89,11 @@ def _said_of_numbers(
     """What bands hold, of several kinds of answers each once, and what a row of totals is."""
     bands = list(dict.fromkeys(_band(name, certificate) for name in names))
     if len(bands) > 1:
-        bands = [BAND.removesuffix(": ") + "."]
+        told = BAND.removesuffix(": ")
+        less = ", of quantiles less where many rows share a value" * (
+            QUANTILES in bands
+        )
+        bands = [f"{told}{less}."]
     if keys and answers.column(keys[0]).null_count:
         bands.append(TOTALS)
     return bands

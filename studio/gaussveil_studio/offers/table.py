@@ -51,6 +51,7 @@ NAMES = {
 }
 MANY = 8  # groups from which on a line, or a row for each, is drawn
 MOST_SIMULATED = 2000
+LESS = ", and less often where many rows share a value, as whole years of age do"
 
 
 class TableOffer(RehearsedOffer):
@@ -60,7 +61,8 @@ class TableOffer(RehearsedOffer):
     holds = (
         "In 95 of 100 cases the true answer lies within the band: it holds the noise that was added for privacy, and "
         "what clipping to learnt bounds took from means and sums. Values beyond a bound that was stated count as that "
-        "bound; errors of measuring are not in it."
+        "bound; errors of measuring are not in it. Of medians it is fewer cases where many rows share a value, as "
+        "whole years of age do."
     )
 
     def _mechanism(self, **more: Any) -> TableRelease:
@@ -194,11 +196,12 @@ class TableOffer(RehearsedOffer):
         )
         units = min(self.order["units"], MOST_SIMULATED)
         useful = self._useful()
+        less = self.order["answer"] == "median"
         counted = f"{len(names)} number{'s' * (len(names) > 1)}"
         return (
             (
                 "Answers",
-                f"{counted}, each with a band that holds the true one with 95 %",
+                f"{counted}, each with a band that holds the true one with 95 %{LESS * less}",
             ),
             (
                 "Noise",
