@@ -34,7 +34,7 @@ SAID: tuple[tuple[str, str, str], ...] = (
         "",
     ),
     (
-        r"^classes must say how many.*|^without a label column, classes.*",
+        r"^without a label column, classes.*",
         "without a column of labels, say in “Classes” how many clusters to look for: a whole number",
         "order.classes",
     ),
@@ -153,7 +153,7 @@ SAID: tuple[tuple[str, str, str], ...] = (
         "table",
     ),
     (
-        r"^.*must be a range.*|^.* must be below .*",
+        r"^.*must be a range.*",
         "the upper bound must lie above the lower one",
         "order.high",
     ),
@@ -168,14 +168,19 @@ SAID: tuple[tuple[str, str, str], ...] = (
         "order.clusters",
     ),
     (
-        r"^home must be one of .*|^.*households asked for are not among.*|^household .* is not .*|^.*no household.*",
+        r"^home must be one of .*|^.*households asked for are not among.*",
         "the table has no home of that name",
         "order.home",
     ),
     (
-        r"^.*(?:gap|missing reading|readings are missing|without a reading).*",
+        r"^.*(?:gap|reading missing|without a reading).*",
         "readings are missing: say below how to fill them",
         "order.gaps",
+    ),
+    (
+        r"^.*has no reading at all.*",
+        "one of the homes has no reading at all: leave it out of the table",
+        "table",
     ),
     (
         r"^the model 'random past'.*",
@@ -200,17 +205,16 @@ SAID: tuple[tuple[str, str, str], ...] = (
         "order.rows",
     ),
     (
-        r"^a (certificate|pair) must be JSON.*",
-        r"this is no \1, or not all of it: choose another file",
+        r"^a certificate must be JSON.*",
+        "this is no certificate, or not all of it: choose another file",
         "",
     ),
-    (r"^no row .*|^the table has no rows.*", "the table has no rows", "table"),
+    (r"^the table has no rows.*", "the table has no rows", "table"),
     (
-        r"^.*(cannot be decoded|codec can't decode|not valid UTF-?8).*",
+        r"^.*codec can't decode.*",
         "the file is written in characters that cannot be read: save it as CSV UTF-8",
         "table",
     ),
-    (r"^--(data|host|name)\b.*", GENERAL, ""),
     (
         r"^the account (.+?) is kept for neighbours where .*",
         r"the account \1 is kept for releases that hide something else: choose another account, or open one",
@@ -224,11 +228,6 @@ SAID: tuple[tuple[str, str, str], ...] = (
     (
         r"^start the studio with --signing-key.*",
         "the studio was started without a key to sign with: see its page in the docs",
-        "",
-    ),
-    (
-        r"^unexpected .*|^the studio made a mistake.*",
-        "the studio made a mistake; see Accounts for what is spent",
         "",
     ),
     (
@@ -249,7 +248,6 @@ CLEARED = (
     ),
     (r"\.?\s*Got [^.]*(?:\.[^.\s][^.]*)*\.?$", ""),
     (r"`", ""),
-    (r"\bin l2 norm\b", "in length"),
     (r"\blarger sampler_share\b", "larger delta"),
     (r"(?<!\w)'([^']*)'(?!\w)", r"“\1”"),
     (r"\b(\d)e-0(\d)", r"\1e-\2"),
