@@ -89,7 +89,7 @@ def test_a_bad_file_is_refused_without_showing_what_is_in_it(visit: Come, studio
     page.wait_for_selector("#table option:checked:has-text('bad.csv')", state="attached")
     page.select_option("#account", account)
     page.wait_for_selector("#preview .problem")
-    assert page.is_disabled("#release-button")
+    expect(page.locator("#release-button")).to_be_disabled()
     assert "hidden77" not in page.content()
     assert "bad.csv" not in studio.log
     assert studio.entries(account) == []
