@@ -130,7 +130,7 @@
         if (index % fits !== 0) return;
         const half = Math.min(3.6 * Math.min(words.length, MOST_SIGNS), (right - left) / 2), short = words.length > MOST_SIGNS ? `${words.slice(0, MOST_SIGNS - 1)}…` : words;
         if (turned && x(index) < 3.6 * Math.min(words.length, MOST_SIGNS)) return; // it would begin left of the picture
-        const middle = Math.max(left + half, Math.min(right - half, x(index)));
+        const middle = Math.max(half + 2, Math.min(width - half - 2, x(index)));
         if (!turned && middle - half < free) return;
         free = middle + half + 4;
         const place = turned ? { x: x(index) + 4, y: bottom + 10, "text-anchor": "end", transform: `rotate(-60 ${x(index) + 4} ${bottom + 10})` } : { x: middle, y: bottom + 17, "text-anchor": "middle" };
