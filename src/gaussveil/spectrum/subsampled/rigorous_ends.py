@@ -82,9 +82,10 @@ class RigorousEnds:
 
     def settled(self, epsilon: float) -> Settled:
         """The contour integral in doubles, kept for whoever asks there next: beside laws it takes long."""
-        if self._last is None or self._last[0] != epsilon:
-            self._last = epsilon, settled(self.parts, epsilon)
-        return self._last[1]
+        last = self._last  # read once: another thread may ask elsewhere meanwhile
+        if last is None or last[0] != epsilon:
+            last = self._last = epsilon, settled(self.parts, epsilon)
+        return last[1]
 
     def of_many(self, epsilon: float) -> Enclosure | None:
         """Ends at one of many epsilons, on a grid of few nodes; None where that is wide, or there is none."""
