@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,3 +95,31 @@ def test_a_securely_certified_stream_does_not_go_on_with_seeded_noise(tmp_path: 
         seeded.push(1.0)
     assert seeded.index == 1
     MeterStream.load(path).push(1.0)
+
+
+def test_whoever_is_about_to_mark_a_state_is_waited_for(tmp_path: Path) -> None:
+    """One that holds the marks is not overtaken: what it writes there is seen by the next."""
+    stream = made("billing")
+    stream.push(0.1)
+    path = stream.save(tmp_path / "home.json")
+    token = json.loads(path.read_text())["token"]
+    mark = tmp_path / "home.json.continued"
+    second = MeterStream.load(path)
+    refused: list[Exception] = []
+
+    def go_on() -> None:
+        try:
+            second.push(0.2)
+        except AssumptionError as error:
+            refused.append(error)
+
+    with mark.open("a") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        asking = threading.Thread(target=go_on)
+        asking.start()
+        asking.join(0.2)
+        first.write(f"{token}\n")
+        first.flush()
+        fcntl.flock(first, fcntl.LOCK_UN)
+    asking.join()
+    assert "was continued from this state already" in str(refused[0])

@@ -8,6 +8,7 @@ beside it names the states that were continued.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -43,6 +44,7 @@ class Continuation:
         mark = _mark_beside(self.path)
         handle = os.open(mark, os.O_RDWR | os.O_CREAT | os.O_APPEND, PRIVATE)
         try:
+            fcntl.flock(handle, fcntl.LOCK_EX)  # two that ask at once are told apart
             if (
                 self.token
                 in os.pread(handle, os.fstat(handle).st_size, 0)
