@@ -200,7 +200,8 @@ class _Told(NamedTuple):
         if self.backward:
             levels = lowered + np.log(np.append(law.values[1:], self.window))
             shares = np.append(1.0, shifted_deltas(levels, self.ring.shift))
-            value = float(law.sum(shares[:-1])) + beyond * float(shares[-1])
+            # what is beyond may begin within the last cell
+            value = float(law.sum(shares[:-1])) + beyond * float(shares[-2])
             value += chain.left_out
         else:
             levels = lowered - np.log(law.values[1:])
