@@ -156,7 +156,8 @@ def held(full: bool) -> dict[str, int]:
             truth[name].append(value)
     rng = np.random.default_rng(11)
     roots = [np.linalg.cholesky(scale * prefix_noise(w)) for scale, w in zip(noise.cumulatives, widths)]
-    wanted = [one for one in EVERYTHING if any(answer.startswith(one.name) for answer in ANSWERS)]
+    asked = noise.request.answers
+    wanted = [one for one in asked if any(answer.startswith(one.name) for answer in ANSWERS)]
     hits = dict.fromkeys(ANSWERS, 0)
     for _ in range(DRAWS[full]):
         shared = rng.normal() * math.sqrt(noise.count.shared)
