@@ -24,7 +24,7 @@ from starlette.responses import Response
 from gaussveil import errors
 from gaussveil.files import json_values
 from gaussveil_studio.offers.kinds import EVERY, KINDS
-from gaussveil_studio.offers.rounding import rounded_down, rounded_up
+from gaussveil_studio.offers.rounding import rounded_down, rounded_up, shown_cell
 from gaussveil_studio.spoken import FormRefusal, is_plain, plain, rule
 
 LOGGER = logging.getLogger("gaussveil_studio")
@@ -125,6 +125,7 @@ def environment() -> Environment:
         "sentence": sentence,
         "moment": moment,
         "lasting": lasting,
+        "shown_cell": shown_cell,
     }
     made.filters |= {"python": repr, "shell": lambda text: shlex.quote(str(text))}
     return made

@@ -27,6 +27,7 @@ from gaussveil_studio.offers.rounding import (
     decimals_beside,
     grouped,
     number_table,
+    shown_cell,
     with_comma,
 )
 from gaussveil_studio.plain_words import explained, paragraph
@@ -112,7 +113,8 @@ def handed_page(
     sections = [what]
     if done.get("rows"):
         names, *rows = done["rows"]
-        more = "All rows are in the file of numbers."
+        rows = [[shown_cell(cell) for cell in row] for row in rows]
+        more = "All rows are in the file of numbers, with all their digits."
         sections.append(
             Section(heading="The first rows", table=Table(names, rows, more))
         )

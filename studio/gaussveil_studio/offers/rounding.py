@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 DIGITS = 2  # of an uncertainty; more of them say nothing
 ALONE = 4  # digits of a number whose uncertainty nobody stated
 ALIKE = 0.1  # ends so far from symmetric are told apart
+OF_A_ROW = 6  # digits of a number in a row that is shown
 MOST_DECIMALS = 12
 NOTHING = "not known"
 THIN = (
@@ -18,6 +20,7 @@ THIN = (
 GROUPED = 1e4  # from here on
 SIZES = ((1e12, "trillions"), (1e9, "billions"), (1e6, "millions"))  # of axes
 MOST_ROWS = 500  # of a table on a page; the files hold them all
+_DECIMALS = re.compile(r"-?\d+\.\d+(e[-+]?\d+)?")
 
 
 def decimals_beside(reach: float) -> int:
@@ -101,6 +104,16 @@ def told(
     if ends or min(below, above) < (1 - ALIKE) * reach:
         return f"{written(value, decimals)} ({_outward(low, decimals, -1)} to {_outward(high, decimals, 1)})"
     return f"{written(value, decimals)} ± {_outward(reach, decimals, 1)}"
+
+
+def shown_cell(text: str) -> str:
+    """A cell of a file as a page shows it: of a number with decimals so many digits as say something of one row."""
+    if not _DECIMALS.fullmatch(text):
+        return text
+    value = float(text)
+    if abs(value) >= 10.0**OF_A_ROW:
+        return format(value, ".0f")
+    return format(value, f".{OF_A_ROW}g")
 
 
 def with_comma(text: str) -> str:
