@@ -75,6 +75,13 @@ def test_an_epsilon_has_its_delta() -> None:
     assert law.dp_epsilon(1e-3) == max(law.epsilon(1e-3), law.reversed().epsilon(1e-3))
 
 
+def test_a_composition_is_as_without_rings() -> None:
+    """Told for thousands of epsilons at once they made it wider, and slow."""
+    law = MatrixMechanism(BandMF(48, bands=2), noise_multiplier=1.2, allocation=BallsInBins(24)).curve()
+    assert isinstance(law, RingAllocation)
+    assert law.compose(law).epsilon(1e-5) <= law._plain().compose(law._plain()).epsilon(1e-5) * (1.0 + 1e-6)
+
+
 @pytest.mark.parametrize(("strategy", "bins"), [(BandMF(128, bands=4), 32), (BLT(128, buffers=3), 64)])
 def test_rings_lie_above_the_strategy(strategy: BandMF | BLT, bins: int) -> None:
     """Every inner product of two bins is at most the ring's, as Kahane's inequality needs."""

@@ -47,6 +47,8 @@ LEAST_SHIFT = 1e-4  # smaller ones are raised to it, or dropped from a lower end
 ALLOCATION_NODES = 400
 LOWER_NODES = 150
 FEW_LEVELS = 4  # epsilons that are answered on a fine lattice
+# that are answered by rings at all: a composition asks at thousands, of which each ring is told for one alone
+MOST_LEVELS = 200
 FARTHER_OUT = 1.0005  # of an epsilon
 LITTLE_LEFT = 1e-15  # delta of a random allocation at its last node
 LAST_EPSILON = 60.0  # epsilon of the last node, at most
@@ -260,6 +262,8 @@ class RingAllocation(BinnedAllocation):
     def _divergence(self, epsilon: Floats) -> Any:
         upper = np.ravel(super()._divergence(epsilon))
         levels = np.ravel(epsilon)
+        if levels.size > MOST_LEVELS:
+            return np.reshape(upper, np.shape(epsilon))
         if levels.size <= FEW_LEVELS:
             cells = FINE
         else:
