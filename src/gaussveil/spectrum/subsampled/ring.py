@@ -198,10 +198,10 @@ class _Told(NamedTuple):
         lowered = epsilon - ROUNDED
         beyond = self.beyond(cells)
         if self.backward:
-            levels = lowered + np.log(np.append(law.values[1:], self.window))
+            levels = lowered + np.log(law.values[1:])
             shares = np.append(1.0, shifted_deltas(levels, self.ring.shift))
             # what is beyond may begin within the last cell
-            value = float(law.sum(shares[:-1])) + beyond * float(shares[-2])
+            value = float(law.sum(shares)) + beyond * float(shares[-1])
             value += chain.left_out
         else:
             levels = lowered - np.log(law.values[1:])
